@@ -1,0 +1,113 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+let package = Package(
+    name: "CloudFS",
+    products: [
+        .library(name: "CloudFS", targets: ["CloudFS"]),
+        .library(name: "CloudFSClient", targets: ["CloudFSClient"]),
+        .executable(name: "cloudfs", targets: ["cloudfs"]),
+        .executable(name: "cloudfs-mount", targets: ["cloudfs-mount"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    ],
+    targets: [
+        .systemLibrary(
+            name: "CFuse",
+            pkgConfig: "fuse3",
+            providers: [.apt(["libfuse3-dev"])]
+        ),
+        .target(
+            name: "CloudFS",
+            dependencies: [
+                "CFuse",
+                "CLinux",
+                "CloudFSControlAPI",
+                .product(name: "Collections", package: "swift-collections"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "TOMLKit", package: "TOMLKit"),
+            ]
+        ),
+        .target(name: "CLinux"),
+        .target(name: "CloudFSControlAPI"),
+        .target(
+            name: "CloudFSClient",
+            dependencies: [
+                "CloudFSControlAPI",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOFoundationCompat", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ]
+        ),
+        .executableTarget(
+            name: "cloudfs",
+            dependencies: [
+                "CloudFSClient",
+                "CloudFSControlAPI",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ]
+        ),
+        .executableTarget(
+            name: "cloudfs-mount",
+            dependencies: [
+                "CloudFS",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ]
+        ),
+        .target(
+            name: "CloudFSTestSupport",
+            dependencies: ["CloudFS"],
+            path: "Tests/CloudFSTestSupport"
+        ),
+        .testTarget(
+            name: "CloudFSTests",
+            dependencies: [
+                "CloudFS",
+                "CloudFSClient",
+                "CloudFSControlAPI",
+                "CloudFSTestSupport",
+                "cloudfs",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ]
+        ),
+        .testTarget(
+            name: "CloudFSMountTests",
+            dependencies: ["CloudFSTestSupport", "cloudfs", "cloudfs-mount"]
+        ),
+    ],
+    swiftLanguageModes: [.v6]
+)
+
+for target in package.targets where target.type != .system {
+    target.swiftSettings = [
+        .enableUpcomingFeature("ExistentialAny"),
+        .enableUpcomingFeature("InternalImportsByDefault"),
+    ]
+    // In the engine the C modules of SwiftNIO take over `struct stat` and its like, and members of
+    // Glibc's types would have to be imported from them.
+    if target.name != "CloudFS" {
+        target.swiftSettings?.append(.enableUpcomingFeature("MemberImportVisibility"))
+    }
+}

@@ -1,0 +1,62 @@
+// What Swift cannot import of libfuse's low-level API by itself, and nothing else.
+#ifndef CFUSE_SHIM_H
+#define CFUSE_SHIM_H
+
+// The API of libfuse 3.14; it must be chosen before the first header of libfuse.
+#define FUSE_USE_VERSION 314
+
+// Without this, struct stat and other types of glibc would belong to this module, and files that
+// do not import it could not use their members.
+#pragma clang module import SwiftGlibc
+
+#include <stddef.h>
+#include <fuse3/fuse_lowlevel.h>
+#include <fuse3/fuse_log.h>
+
+// Swift's view of glibc is without _GNU_SOURCE, where these live.
+static const int CFUSE_SEEK_DATA = 3;
+static const int CFUSE_SEEK_HOLE = 4;
+static const unsigned int CFUSE_RENAME_NOREPLACE = 1;
+static const unsigned int CFUSE_RENAME_EXCHANGE = 2;
+static const int CFUSE_O_PATH = 010000000;
+static const int CFUSE_MNT_DETACH = 2;
+static const int CFUSE_UMOUNT_NOFOLLOW = 8;
+
+int umount2(const char *target, int flags);
+int dup3(int old_descriptor, int new_descriptor, int flags);
+
+// fuse_session_new is a macro from libfuse 3.17 on; it wants the size of the table we know.
+static inline struct fuse_session *cfuse_session_new(
+    struct fuse_args *args, const struct fuse_lowlevel_ops *operations, void *userdata)
+{
+    return fuse_session_new(args, operations, sizeof(*operations), userdata);
+}
+
+// fuse_session_loop_mt is a macro over a versioned symbol where libfuse has no symbol versions.
+static inline int cfuse_session_loop(struct fuse_session *session, struct fuse_loop_config *config)
+{
+    return fuse_session_loop_mt(session, config);
+}
+
+// FUSE_BUFVEC_INIT is a compound literal; the kernel takes the bytes from `fd` without a copy here.
+static inline int cfuse_reply_fd(fuse_req_t request, int fd, off_t offset, size_t count)
+{
+    struct fuse_bufvec source = FUSE_BUFVEC_INIT(count);
+    source.buf[0].flags = (enum fuse_buf_flags)(FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK);
+    source.buf[0].fd = fd;
+    source.buf[0].pos = offset;
+    return fuse_reply_data(request, &source, (enum fuse_buf_copy_flags)0);
+}
+
+// FUSE_BUFVEC_INIT again: moves a write's bytes into `fd`; how many, or a negated errno.
+static inline ssize_t cfuse_receive(struct fuse_bufvec *source, int fd, off_t offset, size_t count)
+{
+    struct fuse_bufvec target = FUSE_BUFVEC_INIT(count);
+    target.buf[0].flags =
+        (enum fuse_buf_flags)(FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK | FUSE_BUF_FD_RETRY);
+    target.buf[0].fd = fd;
+    target.buf[0].pos = offset;
+    return fuse_buf_copy(&target, source, (enum fuse_buf_copy_flags)0);
+}
+
+#endif

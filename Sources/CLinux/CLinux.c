@@ -1,0 +1,129 @@
+#define _GNU_SOURCE
+#include "CLinux.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+const int clinux_o_path = O_PATH;
+const int clinux_at_empty_path = AT_EMPTY_PATH;
+const long clinux_utime_omit = UTIME_OMIT;
+const unsigned clinux_rename_noreplace = RENAME_NOREPLACE;
+const unsigned clinux_rename_exchange = RENAME_EXCHANGE;
+const uint64_t clinux_resolve_inside =
+    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV;
+
+int clinux_open_inside(int folder, const char *path, int flags, mode_t mode) {
+    struct open_how how = {
+        .flags = (uint64_t)flags, .mode = mode, .resolve = clinux_resolve_inside};
+    return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+}
+
+int clinux_handle(int descriptor, int32_t *type, uint8_t *bytes) {
+    union {
+        struct file_handle handle;
+        char room[sizeof(struct file_handle) + CLINUX_HANDLE_BYTES];
+    } space;
+    int mount = 0;
+    memset(&space, 0, sizeof space);
+    space.handle.handle_bytes = CLINUX_HANDLE_BYTES;
+    if (name_to_handle_at(descriptor, "", &space.handle, &mount, AT_EMPTY_PATH) != 0) return -1;
+    *type = space.handle.handle_type;
+    memcpy(bytes, space.handle.f_handle, space.handle.handle_bytes);
+    return (int)space.handle.handle_bytes;
+}
+
+int clinux_renameat2(
+    int from_folder, const char *from, int to_folder, const char *to, unsigned flags) {
+    return renameat2(from_folder, from, to_folder, to, flags);
+}
+
+ssize_t clinux_copy_file_range(int from, int64_t from_offset, int to, int64_t to_offset, size_t n) {
+    loff_t in = from_offset, out = to_offset;
+    return copy_file_range(from, &in, to, &out, n, 0);
+}
+
+int clinux_filesystem(int descriptor, int64_t *type, uint64_t *identifier) {
+    struct statfs status;
+    if (fstatfs(descriptor, &status) != 0) return -1;
+    *type = (int64_t)status.f_type;
+    memcpy(identifier, &status.f_fsid, sizeof *identifier);
+    return 0;
+}
+
+ssize_t clinux_getdents(int folder, void *buffer, size_t length) {
+    return syscall(SYS_getdents64, folder, buffer, length);
+}
+
+int clinux_has_writers(int descriptor) {
+    if (fcntl(descriptor, F_SETSIG, SIGURG) != 0) return -1;
+    if (fcntl(descriptor, F_SETLEASE, F_RDLCK) != 0) return errno == EAGAIN ? 1 : -1;
+    return fcntl(descriptor, F_SETLEASE, F_UNLCK) == 0 ? 0 : -1;
+}
+
+ssize_t clinux_listxattr(const char *path, char *names, size_t length) {
+    return listxattr(path, names, length);
+}
+
+ssize_t clinux_getxattr(const char *path, const char *name, void *value, size_t length) {
+    return getxattr(path, name, value, length);
+}
+
+int clinux_setxattr(const char *path, const char *name, const void *value, size_t length) {
+    return setxattr(path, name, value, length, 0);
+}
+
+int clinux_removexattr(const char *path, const char *name) { return removexattr(path, name); }
+
+const int clinux_seek_data = SEEK_DATA;
+const int clinux_seek_hole = SEEK_HOLE;
+const int clinux_o_tmpfile = O_TMPFILE;
+
+int clinux_fallocate(int descriptor, int mode, int64_t offset, int64_t length) {
+    return fallocate(descriptor, mode, offset, length);
+}
+
+int clinux_clone(int target, int source) { return ioctl(target, FICLONE, source); }
+
+int clinux_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+
+const uint32_t clinux_in_content = IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE;
+const uint32_t clinux_in_overflow = IN_Q_OVERFLOW;
+const uint32_t clinux_in_ignored = IN_IGNORED;
+const uint32_t clinux_in_unmount = IN_UNMOUNT;
+const uint32_t clinux_in_is_folder = IN_ISDIR;
+const uint32_t clinux_in_create = IN_CREATE;
+const uint32_t clinux_in_moved_from = IN_MOVED_FROM;
+const uint32_t clinux_in_moved_to = IN_MOVED_TO;
+const uint32_t clinux_in_delete_self = IN_DELETE_SELF;
+const uint32_t clinux_in_move_self = IN_MOVE_SELF;
+
+int clinux_inotify_open(void) { return inotify_init1(IN_CLOEXEC | IN_NONBLOCK); }
+
+int clinux_inotify_watch(int descriptor, const char *path) {
+    return inotify_add_watch(
+        descriptor, path,
+        IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_MODIFY | IN_ATTRIB
+            | IN_DELETE_SELF | IN_MOVE_SELF | IN_EXCL_UNLINK | IN_ONLYDIR);
+}
+
+int clinux_inotify_forget(int descriptor, int watch) { return inotify_rm_watch(descriptor, watch); }
+
+void clinux_name_thread(const char *name) {
+    char text[16];
+    snprintf(text, sizeof text, "%s", name);
+    pthread_setname_np(pthread_self(), text);
+}

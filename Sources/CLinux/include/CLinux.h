@@ -1,0 +1,76 @@
+// Linux calls and numbers that Swift's Glibc module leaves out, because glibc declares them only
+// under _GNU_SOURCE or because they have no wrapper there at all.
+#ifndef CLINUX_H
+#define CLINUX_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+    CLINUX_HANDLE_BYTES = 128,  // MAX_HANDLE_SZ
+};
+
+extern const int clinux_o_path;
+extern const int clinux_at_empty_path;
+extern const long clinux_utime_omit;
+extern const unsigned clinux_rename_noreplace;
+extern const unsigned clinux_rename_exchange;
+extern const uint64_t clinux_resolve_inside;
+
+/// openat2(2) with RESOLVE_BENEATH, NO_SYMLINKS, NO_MAGICLINKS and NO_XDEV: glibc has no wrapper.
+int clinux_open_inside(int folder, const char *path, int flags, mode_t mode);
+
+/// name_to_handle_at(2) of an open descriptor: the handle's length, or -1.
+int clinux_handle(int descriptor, int32_t *type, uint8_t *bytes);
+
+int clinux_renameat2(
+    int from_folder, const char *from, int to_folder, const char *to, unsigned flags);
+
+ssize_t clinux_copy_file_range(int from, int64_t from_offset, int to, int64_t to_offset, size_t n);
+
+/// fstatfs(2): what kind of file system it is, and which one.
+int clinux_filesystem(int descriptor, int64_t *type, uint64_t *identifier);
+
+/// getdents64(2): raw directory records.
+ssize_t clinux_getdents(int folder, void *buffer, size_t length);
+
+/// Whether another open file description can write to the file: 1, 0, or -1 with errno.
+///
+/// Takes a read lease on a read-only descriptor and gives it back. SIGURG, ignored by default,
+/// stands in for SIGIO, whose default would end the process if somebody opened in that moment.
+int clinux_has_writers(int descriptor);
+
+ssize_t clinux_listxattr(const char *path, char *names, size_t length);
+ssize_t clinux_getxattr(const char *path, const char *name, void *value, size_t length);
+int clinux_setxattr(const char *path, const char *name, const void *value, size_t length);
+int clinux_removexattr(const char *path, const char *name);
+
+int clinux_eventfd(void);
+
+extern const int clinux_seek_data;
+extern const int clinux_seek_hole;
+extern const int clinux_o_tmpfile;
+int clinux_fallocate(int descriptor, int mode, int64_t offset, int64_t length);
+
+/// FICLONE: makes `target` share the blocks of `source`.
+int clinux_clone(int target, int source);
+
+extern const uint32_t clinux_in_content;
+extern const uint32_t clinux_in_overflow;
+extern const uint32_t clinux_in_ignored;
+extern const uint32_t clinux_in_unmount;
+extern const uint32_t clinux_in_is_folder;
+extern const uint32_t clinux_in_create;
+extern const uint32_t clinux_in_moved_from;
+extern const uint32_t clinux_in_moved_to;
+extern const uint32_t clinux_in_delete_self;
+extern const uint32_t clinux_in_move_self;
+int clinux_inotify_open(void);
+int clinux_inotify_watch(int descriptor, const char *path);
+int clinux_inotify_forget(int descriptor, int watch);
+
+/// Gives the calling thread a name that tools show.
+void clinux_name_thread(const char *name);
+
+#endif

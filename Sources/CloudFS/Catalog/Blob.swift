@@ -1,0 +1,29 @@
+import Foundation
+import GRDB
+
+/// Bytes as a value of the catalog.
+struct Blob: DatabaseValueConvertible {
+    let bytes: [UInt8]
+
+    var databaseValue: DatabaseValue { Data(bytes).databaseValue }
+
+    static func fromDatabaseValue(_ value: DatabaseValue) -> Blob? {
+        Data.fromDatabaseValue(value).map { Blob(bytes: Array($0)) }
+    }
+}
+
+extension Array where Element == UInt8 {
+    var asBlob: Blob { Blob(bytes: self) }
+}
+
+extension Row {
+    /// The bytes of a blob column; `nil` for NULL.
+    func blob(_ index: Int) -> [UInt8]? {
+        (self[index] as Blob?)?.bytes
+    }
+
+    /// The bytes of a blob column that is declared NOT NULL.
+    func bytes(_ index: Int) -> [UInt8] {
+        (self[index] as Blob).bytes
+    }
+}

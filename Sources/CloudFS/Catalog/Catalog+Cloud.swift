@@ -1,0 +1,270 @@
+import GRDB
+
+/// A container as the catalog remembers it.
+struct ContainerRecord: Sendable, Equatable {
+    var id: ContainerID
+    var url: String
+    var root: ItemID
+    var identity: String?
+    var hasItems: Bool
+}
+
+extension CatalogReader {
+    func containers() throws -> [ContainerRecord] {
+        try Row.fetchAll(
+            database.cachedStatement(
+                sql: "SELECT id, url, root, identity, has_items FROM container ORDER BY id"
+            )
+        ).map {
+            ContainerRecord(
+                id: ContainerID($0[0]),
+                url: $0[1],
+                root: ItemID($0[2]),
+                identity: $0[3],
+                hasItems: $0[4]
+            )
+        }
+    }
+
+    func base(of id: ItemID) throws -> BaseRecord? {
+        try base("item = ?", [id.rawValue])
+    }
+
+    /// What the cloud has under a name of a folder, as last agreed.
+    func base(named name: [UInt8], in parent: ItemID) throws -> BaseRecord? {
+        try base("parent = ? AND name = ?", [parent.rawValue, name.asBlob])
+    }
+
+    func base(withRemoteID remoteID: RemoteID) throws -> BaseRecord? {
+        try base("remote_id = ?", [remoteID.rawValue])
+    }
+
+    /// All that the cloud has in a folder, as last agreed.
+    func bases(in parent: ItemID) throws -> [BaseRecord] {
+        try Row.fetchAll(
+            database.cachedStatement(
+                sql: "SELECT \(BaseRecord.columns) FROM base WHERE parent = ?"
+            ),
+            arguments: [parent.rawValue]
+        ).map { BaseRecord(row: $0) }
+    }
+
+    /// Where the item is in the cloud; `nil` if the cloud does not have it.
+    func remotePath(of id: ItemID) throws -> RemotePath? {
+        var names: [ItemName] = []
+        var current = id
+        while true {
+            guard let base = try base(of: current) else { return nil }
+            guard let parent = base.parent else { return RemotePath(names.reversed()) }
+            names.append(try ItemName(base.name))
+            current = parent
+        }
+    }
+
+    /// The folder at `path` in the cloud, if this machine knows it.
+    func folder(at path: RemotePath, root: ItemID) throws -> ItemID? {
+        var current = root
+        for name in path.names {
+            guard let base = try base(named: name.bytes, in: current) else { return nil }
+            current = base.item
+        }
+        return current
+    }
+
+    /// Whether a newer version than the one here is known; it is applied after the last close.
+    func newer(of id: ItemID) throws -> ItemVersion? {
+        try Row.fetchOne(
+            database.cachedStatement(
+                sql: "SELECT content_version, metadata_version FROM newer WHERE item = ?"
+            ),
+            arguments: [id.rawValue]
+        ).map { ItemVersion(content: $0[0], metadata: $0[1]) }
+    }
+
+    /// Folders whose children are not known yet, nearest to the root first.
+    func unlistedFolders(limit: Int) throws -> [ItemID] {
+        try Int64.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT item.id FROM item JOIN base ON base.item = item.id
+                    WHERE item.kind = 2 AND item.is_listed = 0 ORDER BY item.id LIMIT ?
+                    """
+            ),
+            arguments: [limit]
+        ).map { ItemID($0) }
+    }
+
+    /// All folders that the cloud has, a page at a time, in the order they became known.
+    func syncedFolders(after id: ItemID, limit: Int) throws -> [ItemID] {
+        try Int64.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT item.id FROM item JOIN base ON base.item = item.id
+                    WHERE item.kind = 2 AND item.id > ? ORDER BY item.id LIMIT ?
+                    """
+            ),
+            arguments: [id.rawValue, limit]
+        ).map { ItemID($0) }
+    }
+
+    /// Items that are conflict versions of other documents.
+    func conflictVersions(limit: Int) throws -> [ItemRecord] {
+        try Row.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT \(ItemRecord.columns) FROM item JOIN name ON name.item = item.id
+                    WHERE conflict_of IS NOT NULL ORDER BY item.id LIMIT ?
+                    """
+            ),
+            arguments: [limit]
+        ).map { try ItemRecord(row: $0) }
+    }
+
+    func hasConflicts(_ record: ItemRecord) throws -> Bool {
+        if record.conflictOf != nil { return true }
+        return try Bool.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM item JOIN name ON name.item = item.id
+                    WHERE conflict_of = ?)
+                    """
+            ),
+            arguments: [record.item.documentID.blob.asBlob]
+        ) ?? false
+    }
+
+    func item(withDocument document: DocumentID) throws -> ItemRecord? {
+        try Row.fetchOne(
+            database.cachedStatement(
+                sql: "SELECT \(ItemRecord.columns) FROM item WHERE document = ?"
+            ),
+            arguments: [document.blob.asBlob]
+        ).map { try ItemRecord(row: $0) }
+    }
+
+    /// A choice of the user that outlives the mount, such as whether uploads are paused.
+    func setting(_ key: String) throws -> String? {
+        try String.fetchOne(
+            database.cachedStatement(sql: "SELECT value FROM setting WHERE key = ?"),
+            arguments: [key]
+        )
+    }
+
+    private func base(_ condition: String, _ arguments: StatementArguments) throws -> BaseRecord? {
+        try Row.fetchOne(
+            database.cachedStatement(
+                sql: "SELECT \(BaseRecord.columns) FROM base WHERE \(condition)"
+            ),
+            arguments: arguments
+        ).map { BaseRecord(row: $0) }
+    }
+}
+
+extension CatalogWriter {
+    /// Adds a container whose root is `root`.
+    func addContainer(url: String, root: ItemID) throws -> ContainerID {
+        try execute(
+            "INSERT INTO container (url, root) VALUES (?, ?)",
+            [url, root.rawValue]
+        )
+        return ContainerID(database.lastInsertedRowID)
+    }
+
+    func setSetting(_ key: String, to value: String) throws {
+        try execute("INSERT OR REPLACE INTO setting (key, value) VALUES (?, ?)", [key, value])
+    }
+
+    func removeSetting(_ key: String) throws {
+        try execute("DELETE FROM setting WHERE key = ?", [key])
+    }
+
+    func setContainer(_ id: ContainerID, identity: String) throws {
+        try execute(
+            "UPDATE container SET identity = ? WHERE id = ?",
+            [identity, id.rawValue]
+        )
+    }
+
+    func setHasItems(_ id: ContainerID) throws {
+        try execute("UPDATE container SET has_items = 1 WHERE id = ?", [id.rawValue])
+    }
+
+    /// Stores what this machine and the cloud now agree on.
+    func setBase(_ base: BaseRecord) throws {
+        try execute(
+            """
+            INSERT INTO base (item, parent, name, remote_id, content_version, metadata_version,
+                size, modified) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (item) DO UPDATE SET parent = excluded.parent, name = excluded.name,
+                remote_id = excluded.remote_id, content_version = excluded.content_version,
+                metadata_version = excluded.metadata_version, size = excluded.size,
+                modified = excluded.modified
+            """,
+            [
+                base.item.rawValue, base.parent?.rawValue, base.name.asBlob,
+                base.remoteID.rawValue, base.version.content, base.version.metadata, base.size,
+                base.modified.nanoseconds,
+            ]
+        )
+    }
+
+    func removeBase(of id: ItemID) throws {
+        try execute("DELETE FROM base WHERE item = ?", [id.rawValue])
+        try execute("DELETE FROM newer WHERE item = ?", [id.rawValue])
+    }
+
+    func setNewer(_ remote: RemoteItem, of id: ItemID) throws {
+        try execute(
+            """
+            INSERT OR REPLACE INTO newer (item, content_version, metadata_version, size, modified)
+            VALUES (?, ?, ?, ?, ?)
+            """,
+            [
+                id.rawValue, remote.version.content, remote.version.metadata, remote.size,
+                remote.metadata.modified.nanoseconds,
+            ]
+        )
+    }
+
+    func clearNewer(of id: ItemID) throws {
+        try execute("DELETE FROM newer WHERE item = ?", [id.rawValue])
+    }
+
+    func setListed(_ isListed: Bool, of id: ItemID) throws {
+        try execute(
+            "UPDATE item SET is_listed = ? WHERE id = ?",
+            [isListed, id.rawValue]
+        )
+    }
+
+    func setSize(_ size: Int64, of id: ItemID) throws {
+        try execute("UPDATE item SET size = ? WHERE id = ?", [size, id.rawValue])
+    }
+
+    func setLinkTarget(_ target: [UInt8], of id: ItemID) throws {
+        try execute(
+            "UPDATE item SET link_target = ?, size = ? WHERE id = ?",
+            [target.asBlob, target.count, id.rawValue]
+        )
+    }
+
+    func setConflict(of document: DocumentID?, on id: ItemID) throws {
+        try execute(
+            "UPDATE item SET conflict_of = ? WHERE id = ?",
+            [document?.blob.asBlob, id.rawValue]
+        )
+    }
+
+    /// Notes that the cloud has the item's content as it is here.
+    func markClean(_ id: ItemID) throws {
+        try execute("UPDATE item SET cleanliness = 0 WHERE id = ?", [id.rawValue])
+    }
+
+    /// Notes that the cloud has the metadata, unless they were changed after `moment`.
+    func clearMetadataChanged(_ id: ItemID, unlessAfter moment: Timestamp) throws {
+        try execute(
+            "UPDATE item SET metadata_changed = 0 WHERE id = ? AND changed <= ?",
+            [id.rawValue, moment.nanoseconds]
+        )
+    }
+}

@@ -1,0 +1,286 @@
+import GRDB
+
+/// A content file that nothing names any more.
+struct ContentName: Hashable, Sendable {
+    var item: ItemID
+    var generation: Int64
+}
+
+/// What is on this machine's disk, in bytes and items.
+struct ResidencyTotals: Sendable, Equatable {
+    var localBytes: Int64 = 0
+    var items: Int = 0
+    var resident: Int = 0
+    var partial: Int = 0
+    var dirty: Int = 0
+    var conflicts: Int = 0
+}
+
+extension CatalogReader {
+    /// The present ranges of a partial file, as last flushed.
+    func ranges(of id: ItemID) throws -> [Range<Int64>] {
+        try Row.fetchAll(
+            database.cachedStatement(
+                sql: "SELECT lower, upper FROM range WHERE item = ? ORDER BY lower"
+            ),
+            arguments: [id.rawValue]
+        ).map { $0[0]..<$0[1] }
+    }
+
+    /// Files with content here, least recently used first.
+    func localFiles(
+        limit: Int,
+        after position: (lastUsed: Int64, item: ItemID)
+    ) throws
+        -> [(record: ItemRecord, lastUsed: Int64)]
+    {
+        let statement = try database.cachedStatement(
+            sql: """
+                SELECT \(ItemRecord.columns), item.last_used FROM item
+                WHERE generation <> 0 AND (last_used, id) > (?, ?)
+                ORDER BY last_used, id LIMIT ?
+                """
+        )
+        return try Row.fetchAll(
+            statement,
+            arguments: [position.lastUsed, position.item.rawValue, limit]
+        ).map { (try ItemRecord(row: $0), $0[ItemRecord.columnCount]) }
+    }
+
+    /// Files whose content was asked for and is not all here.
+    func wantedFiles(limit: Int) throws -> [ItemID] {
+        try Int64.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT id FROM item WHERE is_wanted = 1 AND kind = 1 LIMIT ?
+                    """
+            ),
+            arguments: [limit]
+        ).map { ItemID($0) }
+    }
+
+    func residencyTotals() throws -> ResidencyTotals {
+        var totals = ResidencyTotals()
+        let local = try Row.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT coalesce(sum(local_bytes), 0), total(residency = 2),
+                        total(residency = 1), total(cleanliness = 1)
+                    FROM item WHERE generation <> 0
+                    """
+            )
+        )
+        if let local {
+            totals.localBytes = local[0]
+            totals.resident = Int(local[1] as Double)
+            totals.partial = Int(local[2] as Double)
+            totals.dirty = Int(local[3] as Double)
+        }
+        totals.items = try itemCount()
+        totals.conflicts =
+            try Int.fetchOne(
+                database.cachedStatement(
+                    sql: "SELECT count(*) FROM item WHERE conflict_of IS NOT NULL"
+                )
+            ) ?? 0
+        return totals
+    }
+
+    func itemCount() throws -> Int {
+        try Int.fetchOne(database.cachedStatement(sql: "SELECT count(*) FROM name")) ?? 0
+    }
+
+    func localBytes() throws -> Int64 {
+        try Int64.fetchOne(
+            database.cachedStatement(
+                sql: "SELECT coalesce(sum(local_bytes), 0) FROM item WHERE generation <> 0"
+            )
+        ) ?? 0
+    }
+
+    /// Content files that wait to be unlinked.
+    func discarded() throws -> [ContentName] {
+        try Row.fetchAll(
+            database.cachedStatement(sql: "SELECT item, generation FROM discard")
+        ).map { ContentName(item: ItemID($0[0]), generation: $0[1]) }
+    }
+
+    /// Files with content here, at or below an item.
+    func localFiles(below id: ItemID) throws -> [ItemID] {
+        try descendants(of: id).filter { below in
+            try item(below)?.item.content.generation ?? 0 != 0
+        }
+    }
+
+    /// Every item whose content must be looked at after a crash: dirty or partial.
+    func unsettledFiles() throws -> [ItemRecord] {
+        try Row.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT \(ItemRecord.columns) FROM item
+                    WHERE generation <> 0 AND (cleanliness <> 0 OR residency <> 2)
+                    """
+            )
+        ).map { try ItemRecord(row: $0) }
+    }
+
+    /// Items that have no name: unlinked while open, or deleted here and not yet in the cloud.
+    func namelessItems() throws -> [ItemID] {
+        try Int64.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT id FROM item WHERE id <> 1
+                    AND NOT EXISTS (SELECT 1 FROM name WHERE name.item = item.id)
+                    """
+            )
+        ).map { ItemID($0) }
+    }
+
+    func allContentNames() throws -> Set<ContentName> {
+        Set(
+            try Row.fetchAll(
+                database.cachedStatement(
+                    sql: "SELECT id, generation FROM item WHERE generation <> 0"
+                )
+            ).map { ContentName(item: ItemID($0[0]), generation: $0[1]) }
+        )
+    }
+}
+
+extension CatalogWriter {
+    /// Notes that the content is about to be changed here, before the first byte is.
+    ///
+    /// A crash then leaves a dirty item with old bytes, never new bytes that nobody knows of.
+    func markDirty(_ id: ItemID, notBefore: Timestamp) throws {
+        try execute("UPDATE item SET cleanliness = 1 WHERE id = ?", [id.rawValue])
+        try enqueue(id, notBefore: notBefore)
+    }
+
+    /// Stores size and times of a changed content.
+    func recordContent(
+        _ id: ItemID,
+        size: Int64,
+        modified: Timestamp,
+        changed: Timestamp,
+        localBytes: Int64
+    ) throws {
+        try execute(
+            """
+            UPDATE item SET size = ?, modified = ?, changed = ?, local_bytes = ? WHERE id = ?
+            """,
+            [
+                size, modified.nanoseconds, changed.nanoseconds, localBytes, id.rawValue,
+            ]
+        )
+    }
+
+    /// Names the content file of an item, and how much of the item it holds.
+    func setContent(
+        of id: ItemID,
+        generation: Int64,
+        residency: Residency,
+        localBytes: Int64 = 0
+    ) throws {
+        try execute(
+            "UPDATE item SET generation = ?, residency = ?, local_bytes = ? WHERE id = ?",
+            [generation, residency.rawValue, localBytes, id.rawValue]
+        )
+        if residency != .partial {
+            try execute("DELETE FROM range WHERE item = ?", [id.rawValue])
+        }
+        if residency == .resident {
+            try execute("UPDATE item SET is_wanted = 0 WHERE id = ?", [id.rawValue])
+        }
+    }
+
+    /// Stores which ranges of a partial file are here, after they were flushed.
+    func setRanges(_ ranges: [Range<Int64>], of id: ItemID, localBytes: Int64) throws {
+        try execute("DELETE FROM range WHERE item = ?", [id.rawValue])
+        for range in ranges {
+            try execute(
+                "INSERT INTO range (item, lower, upper) VALUES (?, ?, ?)",
+                [id.rawValue, range.lowerBound, range.upperBound]
+            )
+        }
+        try execute(
+            "UPDATE item SET residency = 1, local_bytes = ? WHERE id = ? AND generation <> 0",
+            [localBytes, id.rawValue]
+        )
+    }
+
+    /// Makes a file with content a placeholder again; the content file is unlinked later.
+    func dropContent(of record: ItemRecord) throws {
+        try discard(record)
+        try execute(
+            """
+            UPDATE item SET generation = 0, residency = 0, cleanliness = 0, local_bytes = 0,
+                base_lost = 0 WHERE id = ?
+            """,
+            [record.id.rawValue]
+        )
+        try execute("DELETE FROM range WHERE item = ?", [record.id.rawValue])
+    }
+
+    /// Remembers that a content file is to be unlinked once this transaction is durable.
+    func discard(_ record: ItemRecord) throws {
+        guard record.item.content.generation != 0 else { return }
+        try execute(
+            "INSERT OR IGNORE INTO discard (item, generation) VALUES (?, ?)",
+            [record.id.rawValue, record.item.content.generation]
+        )
+    }
+
+    func didUnlink(_ name: ContentName) throws {
+        try execute(
+            "DELETE FROM discard WHERE item = ? AND generation = ?",
+            [name.item.rawValue, name.generation]
+        )
+    }
+
+    func setWanted(_ isWanted: Bool, of id: ItemID) throws {
+        try execute(
+            "UPDATE item SET is_wanted = ? WHERE id = ?",
+            [isWanted, id.rawValue]
+        )
+    }
+
+    /// Marks the files at and below an item that are not all here as wanted, or none of them.
+    ///
+    /// - Returns: How many files are wanted there.
+    @discardableResult
+    func setWantedBelow(_ id: ItemID, _ isWanted: Bool) throws -> Int {
+        try execute(
+            """
+            WITH RECURSIVE below(id) AS (
+                SELECT ? UNION ALL SELECT name.item FROM below JOIN name ON name.parent = below.id)
+            UPDATE item SET is_wanted = ?
+            WHERE kind = 1 AND residency <> 2 AND size > 0 AND id IN (SELECT id FROM below)
+            """,
+            [id.rawValue, isWanted]
+        )
+        return database.changesCount
+    }
+
+    /// Queues what was changed at or below an item while it was excluded.
+    func enqueueChangedBelow(_ id: ItemID, notBefore: Timestamp) throws {
+        for below in try reader.descendants(of: id) {
+            guard let record = try reader.item(below), below != .root else { continue }
+            let isNew = try reader.base(of: below) == nil && record.item.kind.isSynced
+            if isNew || record.item.content.cleanliness != .clean || record.hasChangedMetadata {
+                try enqueue(below, notBefore: notBefore)
+                try setHeld(false, of: below)
+            }
+        }
+    }
+
+    func setBaseLost(_ id: ItemID) throws {
+        try execute("UPDATE item SET base_lost = 1 WHERE id = ?", [id.rawValue])
+    }
+
+    func setLastUsed(_ moment: Timestamp, of id: ItemID) throws {
+        try execute(
+            "UPDATE item SET last_used = ?, accessed = max(accessed, ?) WHERE id = ?",
+            [moment.nanoseconds, moment.nanoseconds, id.rawValue]
+        )
+    }
+}

@@ -1,0 +1,173 @@
+import GRDB
+
+/// A child of a folder, with the row of its name: the position of a directory stream.
+struct ChildRecord: Sendable {
+    /// Where to go on after this child; grows with the time the name was made.
+    var position: Int64
+    var name: [UInt8]
+    var record: ItemRecord
+}
+
+extension CatalogReader {
+    func item(_ id: ItemID) throws -> ItemRecord? {
+        try one("SELECT \(ItemRecord.columns) FROM item WHERE id = ?", [id.rawValue])
+    }
+
+    /// The item, which must exist.
+    ///
+    /// - Throws: `notFound`.
+    func existing(_ id: ItemID) throws -> ItemRecord {
+        guard let record = try item(id) else {
+            throw CloudFSError(.notFound, "the item is gone", item: id)
+        }
+        return record
+    }
+
+    func child(_ name: [UInt8], of parent: ItemID) throws -> ItemRecord? {
+        try one(
+            """
+            SELECT \(ItemRecord.columns) FROM name JOIN item ON item.id = name.item
+            WHERE name.parent = ? AND name.name = ?
+            """,
+            [parent.rawValue, name.asBlob]
+        )
+    }
+
+    /// At most `limit` children whose names were made after `position`, in that order.
+    func children(of parent: ItemID, after position: Int64, limit: Int) throws -> [ChildRecord] {
+        let statement = try database.cachedStatement(
+            sql: """
+                SELECT \(ItemRecord.columns), name.id, name.name
+                FROM name INDEXED BY name_order JOIN item ON item.id = name.item
+                WHERE name.parent = ? AND name.id > ? ORDER BY name.id LIMIT ?
+                """
+        )
+        return try Row.fetchAll(
+            statement,
+            arguments: [parent.rawValue, position, limit]
+        ).map { row in
+            ChildRecord(
+                position: row[ItemRecord.columnCount],
+                name: row.bytes(ItemRecord.columnCount + 1),
+                record: try ItemRecord(row: row)
+            )
+        }
+    }
+
+    func hasChildren(_ parent: ItemID) throws -> Bool {
+        try Bool.fetchOne(
+            database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM name WHERE parent = ?)"),
+            arguments: [parent.rawValue]
+        ) ?? false
+    }
+
+    /// Where the item is in the tree on this machine; `nil` for the root and for unlinked items.
+    func name(of id: ItemID) throws -> NameRecord? {
+        try Row.fetchOne(
+            database.cachedStatement(sql: "SELECT parent, name FROM name WHERE item = ?"),
+            arguments: [id.rawValue]
+        ).map { NameRecord(parent: ItemID($0[0]), name: $0.bytes(1), item: id) }
+    }
+
+    /// The names from the drive's root down to the item; `nil` for an unlinked item.
+    func path(of id: ItemID) throws -> [[UInt8]]? {
+        var names: [[UInt8]] = []
+        var current = id
+        while current != .root {
+            guard let name = try name(of: current) else { return nil }
+            names.append(name.name)
+            current = name.parent
+        }
+        return names.reversed()
+    }
+
+    /// The item at `names` below the drive's root.
+    func item(at names: [[UInt8]]) throws -> ItemRecord? {
+        var current = try item(.root)
+        for name in names {
+            guard let folder = current else { return nil }
+            current = try child(name, of: folder.id)
+        }
+        return current
+    }
+
+    /// The policy that holds for the item: its own, else that of the nearest folder that has one.
+    func effectivePolicy(of id: ItemID) throws -> ContentPolicy {
+        var current = id
+        while let record = try item(current) {
+            if record.item.content.policy != .inherited { return record.item.content.policy }
+            guard let name = try name(of: current) else { break }
+            current = name.parent
+        }
+        return .onDemand
+    }
+
+    /// The item and everything below it, folders before what they hold.
+    func descendants(of id: ItemID) throws -> [ItemID] {
+        try Int64.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    WITH RECURSIVE below(id, depth) AS (
+                        SELECT ?, 0 UNION ALL
+                        SELECT name.item, below.depth + 1 FROM below JOIN name
+                        ON name.parent = below.id
+                    ) SELECT id FROM below ORDER BY depth
+                    """
+            ),
+            arguments: [id.rawValue]
+        ).map { ItemID($0) }
+    }
+
+    /// Whether `folder` is `id` or lies below it.
+    func isInside(_ folder: ItemID, of id: ItemID) throws -> Bool {
+        var current = folder
+        while current != id {
+            guard let name = try name(of: current) else { return false }
+            current = name.parent
+        }
+        return true
+    }
+
+    func attributes(of id: ItemID) throws -> [String: [UInt8]] {
+        let rows = try Row.fetchAll(
+            database.cachedStatement(sql: "SELECT name, value FROM attribute WHERE item = ?"),
+            arguments: [id.rawValue]
+        )
+        return Dictionary(rows.map { ($0[0], $0.bytes(1)) }) { first, _ in first }
+    }
+
+    func attribute(_ name: String, of id: ItemID) throws -> [UInt8]? {
+        try Row.fetchOne(
+            database.cachedStatement(
+                sql: "SELECT value FROM attribute WHERE item = ? AND name = ?"
+            ),
+            arguments: [id.rawValue, name]
+        ).map { $0.bytes(0) }
+    }
+
+    private func one(_ sql: String, _ arguments: StatementArguments) throws -> ItemRecord? {
+        try Row.fetchOne(database.cachedStatement(sql: sql), arguments: arguments)
+            .map { try ItemRecord(row: $0) }
+    }
+}
+
+extension CatalogWriter {
+    func setAttribute(_ name: String, to value: [UInt8], of id: ItemID) throws {
+        try execute(
+            """
+            INSERT INTO attribute (item, name, value) VALUES (?, ?, ?)
+            ON CONFLICT (item, name) DO UPDATE SET value = excluded.value
+            """,
+            [id.rawValue, name, value.asBlob]
+        )
+    }
+
+    func removeAttribute(_ name: String, of id: ItemID) throws {
+        try execute("DELETE FROM attribute WHERE item = ? AND name = ?", [id.rawValue, name])
+    }
+
+    func replaceAttributes(with attributes: [String: [UInt8]], of id: ItemID) throws {
+        try execute("DELETE FROM attribute WHERE item = ?", [id.rawValue])
+        for (name, value) in attributes { try setAttribute(name, to: value, of: id) }
+    }
+}

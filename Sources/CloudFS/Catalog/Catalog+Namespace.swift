@@ -1,0 +1,247 @@
+import GRDB
+
+/// What a new item is made from.
+struct NewItem: Sendable {
+    var container: ContainerID
+    var kind: ItemKind
+    var metadata: ItemMetadata
+    var documentID = DocumentID.random()
+    var size: Int64 = 0
+    var linkTarget: [UInt8]?
+    /// The content file that was made for it; 0 for none.
+    var generation: Int64 = 0
+    var residency: Residency = .placeholder
+    var cleanliness: Cleanliness = .clean
+    var attributes: [String: [UInt8]] = [:]
+    var conflictOf: DocumentID?
+    /// For a folder: whether nothing but what is here can be in it.
+    var isListed = false
+}
+
+// MARK: - Names
+
+extension CatalogWriter {
+    /// Adds an item under a free name.
+    func insert(
+        _ new: NewItem,
+        name: [UInt8],
+        in parent: ItemID,
+        at now: Timestamp
+    ) throws -> ItemRecord {
+        let id = try insertItem(new, at: now)
+        try addName(name, in: parent, to: id)
+        return try reader.existing(id)
+    }
+
+    /// Adds an item that has no name yet.
+    func insertItem(_ new: NewItem, at now: Timestamp) throws -> ItemID {
+        try execute(
+            """
+            INSERT INTO item (container, document, kind, permissions, user_id, group_id, size,
+                modified, changed, accessed, link_target, residency, cleanliness, generation,
+                conflict_of, last_used, is_listed)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                new.container.rawValue, new.documentID.blob.asBlob, new.kind.rawValue,
+                new.metadata.permissions, new.metadata.userID, new.metadata.groupID, new.size,
+                new.metadata.modified.nanoseconds, now.nanoseconds,
+                new.metadata.modified.nanoseconds, new.linkTarget?.asBlob,
+                new.residency.rawValue, new.cleanliness.rawValue, new.generation,
+                new.conflictOf?.blob.asBlob, now.nanoseconds, new.isListed,
+            ]
+        )
+        let id = ItemID(database.lastInsertedRowID)
+        for (name, value) in new.attributes { try setAttribute(name, to: value, of: id) }
+        return id
+    }
+
+    func addName(_ name: [UInt8], in parent: ItemID, to id: ItemID) throws {
+        try execute(
+            "INSERT INTO name (parent, name, item) VALUES (?, ?, ?)",
+            [parent.rawValue, name.asBlob, id.rawValue]
+        )
+    }
+
+    func removeName(of id: ItemID) throws {
+        try execute("DELETE FROM name WHERE item = ?", [id.rawValue])
+    }
+
+    /// Gives the item a new name row, so that directory streams under way see it at their end.
+    func moveName(of id: ItemID, to name: [UInt8], in parent: ItemID) throws {
+        try removeName(of: id)
+        try addName(name, in: parent, to: id)
+    }
+
+    /// Sets the times of a folder whose names changed, and of items whose name did.
+    func touchFolder(_ id: ItemID, at now: Timestamp) throws {
+        try execute(
+            "UPDATE item SET modified = ?, changed = ? WHERE id = ?",
+            [now.nanoseconds, now.nanoseconds, id.rawValue]
+        )
+    }
+
+    func touch(_ id: ItemID, at now: Timestamp) throws {
+        try execute(
+            "UPDATE item SET changed = ? WHERE id = ?",
+            [now.nanoseconds, id.rawValue]
+        )
+    }
+}
+
+// MARK: - Changes made on this machine
+
+extension CatalogWriter {
+    /// Takes the item's name away: `unlink` and `rmdir`, after all checks.
+    ///
+    /// If another item took the place that the cloud knows this one under, it is the same document
+    /// saved anew: it inherits identity and base.
+    func unlink(_ id: ItemID, at now: Timestamp, notBefore: Timestamp) throws {
+        guard let name = try reader.name(of: id) else { return }
+        try removeName(of: id)
+        try touchFolder(name.parent, at: now)
+        try touch(id, at: now)
+        try didLoseName(id, notBefore: notBefore)
+    }
+
+    /// Moves a name onto a free name or over an item that may be replaced, after all checks.
+    func rename(
+        _ id: ItemID,
+        to name: [UInt8],
+        in parent: ItemID,
+        replacing victim: ItemID?,
+        at now: Timestamp,
+        notBefore: Timestamp
+    ) throws {
+        let old = try reader.name(of: id)
+        if let victim {
+            try removeName(of: victim)
+            try touch(victim, at: now)
+        }
+        try moveName(of: id, to: name, in: parent)
+        try touch(id, at: now)
+        if let old { try touchFolder(old.parent, at: now) }
+        if old?.parent != parent { try touchFolder(parent, at: now) }
+        if let victim { try didLoseName(victim, notBefore: notBefore) }
+        try enqueue(id, notBefore: notBefore)
+    }
+
+    /// Swaps the names of two items.
+    func exchange(
+        _ first: ItemID,
+        _ second: ItemID,
+        at now: Timestamp,
+        notBefore: Timestamp
+    ) throws {
+        guard let firstName = try reader.name(of: first),
+            let secondName = try reader.name(of: second)
+        else { throw CloudFSError(.notFound, "an item to be exchanged has no name") }
+        try removeName(of: first)
+        try moveName(of: second, to: firstName.name, in: firstName.parent)
+        try addName(secondName.name, in: secondName.parent, to: first)
+        for id in [first, second] {
+            try touch(id, at: now)
+            try enqueue(id, notBefore: notBefore)
+        }
+        for folder in Set([firstName.parent, secondName.parent]) {
+            try touchFolder(folder, at: now)
+        }
+    }
+
+    /// Decides what becomes of an item that has no name any more.
+    private func didLoseName(_ id: ItemID, notBefore: Timestamp) throws {
+        if let base = try reader.base(of: id) {
+            guard try !passBase(base, of: id) else { return try dequeue(id) }
+            try enqueue(id, notBefore: notBefore)
+        } else {
+            try dequeue(id)
+        }
+    }
+
+    /// Hands identity and base of an unlinked file to the new file in its place.
+    ///
+    /// Editors save by writing a new file and renaming it over, by exchanging and deleting, or by
+    /// renaming the old one away, writing anew and deleting: all end here as one new version.
+    /// - Returns: Whether there was such a file.
+    private func passBase(_ base: BaseRecord, of id: ItemID) throws -> Bool {
+        guard let parent = base.parent,
+            let heir = try reader.child(base.name, of: parent), heir.item.kind == .file,
+            try reader.base(of: heir.id) == nil,
+            let old = try reader.item(id), old.item.kind == .file
+        else { return false }
+        try execute(
+            "UPDATE base SET item = ? WHERE item = ?",
+            [heir.id.rawValue, id.rawValue]
+        )
+        try execute("DELETE FROM newer WHERE item = ?", [id.rawValue])
+        try setDocument(.random(), of: id)
+        try setDocument(old.item.documentID, of: heir.id)
+        if heir.item.content.policy == .inherited {
+            try setPolicy(old.item.content.policy, of: heir.id)
+        }
+        return true
+    }
+
+    func setDocument(_ document: DocumentID, of id: ItemID) throws {
+        try execute(
+            "UPDATE item SET document = ? WHERE id = ?",
+            [document.blob.asBlob, id.rawValue]
+        )
+    }
+
+    func setPolicy(_ policy: ContentPolicy, of id: ItemID) throws {
+        try execute(
+            "UPDATE item SET policy = ? WHERE id = ?",
+            [policy.rawValue, id.rawValue]
+        )
+    }
+
+    /// Removes an item that has neither name nor base, with all that belongs to it.
+    ///
+    /// Its content file is unlinked later, when this is durable.
+    func erase(_ id: ItemID) throws {
+        guard let record = try reader.item(id) else { return }
+        try discard(record)
+        try execute("DELETE FROM base WHERE item = ?", [id.rawValue])
+        try execute("DELETE FROM item WHERE id = ?", [id.rawValue])
+    }
+
+    /// Erases an item that has neither name nor base.
+    ///
+    /// - Returns: Whether it was one.
+    func eraseIfForgotten(_ id: ItemID) throws -> Bool {
+        guard id != .root, try reader.name(of: id) == nil, try reader.base(of: id) == nil
+        else { return false }
+        try erase(id)
+        return true
+    }
+
+    /// Changes mode, owner or times; what is `nil` stays.
+    func setMetadata(
+        of id: ItemID,
+        permissions: UInt16? = nil,
+        userID: UInt32? = nil,
+        groupID: UInt32? = nil,
+        modified: Timestamp? = nil,
+        accessed: Timestamp? = nil,
+        at now: Timestamp
+    ) throws {
+        try execute(
+            """
+            UPDATE item SET permissions = coalesce(?, permissions), user_id = coalesce(?, user_id),
+                group_id = coalesce(?, group_id), modified = coalesce(?, modified),
+                accessed = coalesce(?, accessed), changed = ? WHERE id = ?
+            """,
+            [
+                permissions, userID, groupID, modified?.nanoseconds, accessed?.nanoseconds,
+                now.nanoseconds, id.rawValue,
+            ]
+        )
+    }
+
+    /// Notes that mode, times or attributes are newer than the base, and queues them.
+    func markMetadataChanged(_ id: ItemID, notBefore: Timestamp) throws {
+        try execute("UPDATE item SET metadata_changed = 1 WHERE id = ?", [id.rawValue])
+        try enqueue(id, notBefore: notBefore)
+    }
+}

@@ -1,0 +1,143 @@
+import GRDB
+
+/// One item with something to send, and how sending it went so far.
+struct OutboxRecord: Sendable, Equatable {
+    var item: ItemID
+    /// When it may be tried; the quiet time after a change, or the delay after a failure.
+    var notBefore: Timestamp
+    var attempts: Int
+    /// Whether it waits until its name is one that is synced.
+    var isHeld: Bool
+    var errorCode: String?
+    var errorMessage: String?
+
+    init(row: Row) {
+        item = ItemID(row[0])
+        notBefore = Timestamp(nanoseconds: row[1])
+        attempts = row[2]
+        isHeld = row[3]
+        errorCode = row[4]
+        errorMessage = row[5]
+    }
+
+    static let columns = "item, not_before, attempts, is_held, error_code, error_message"
+}
+
+/// How much waits to be sent.
+struct OutboxTotals: Sendable, Equatable {
+    var items = 0
+    var failed = 0
+    var bytes: Int64 = 0
+}
+
+extension CatalogReader {
+    /// Rows that may be tried, the longest waiting first.
+    func outbox(readyAt now: Timestamp, limit: Int) throws -> [OutboxRecord] {
+        try Row.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT \(OutboxRecord.columns) FROM outbox
+                    WHERE is_held = 0 AND not_before <= ? ORDER BY not_before, item LIMIT ?
+                    """
+            ),
+            arguments: [now.nanoseconds, limit]
+        ).map { OutboxRecord(row: $0) }
+    }
+
+    /// All rows that are not held back, in the order they will be tried.
+    func outbox(offset: Int, limit: Int) throws -> [OutboxRecord] {
+        try Row.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT \(OutboxRecord.columns) FROM outbox WHERE is_held = 0
+                    ORDER BY not_before, item LIMIT ? OFFSET ?
+                    """
+            ),
+            arguments: [limit, offset]
+        ).map { OutboxRecord(row: $0) }
+    }
+
+    func outboxEntry(of id: ItemID) throws -> OutboxRecord? {
+        try Row.fetchOne(
+            database.cachedStatement(
+                sql: "SELECT \(OutboxRecord.columns) FROM outbox WHERE item = ?"
+            ),
+            arguments: [id.rawValue]
+        ).map { OutboxRecord(row: $0) }
+    }
+
+    /// When the next row may be tried; `nil` when nothing waits.
+    func nextOutboxTime() throws -> Timestamp? {
+        try Int64.fetchOne(
+            database.cachedStatement(
+                sql: "SELECT min(not_before) FROM outbox WHERE is_held = 0"
+            )
+        ).map { Timestamp(nanoseconds: $0) }
+    }
+
+    func outboxTotals() throws -> OutboxTotals {
+        let row = try Row.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT count(*), total(error_code IS NOT NULL),
+                        total(CASE item.cleanliness WHEN 0 THEN 0 ELSE item.size END)
+                    FROM outbox JOIN item ON item.id = outbox.item WHERE is_held = 0
+                    """
+            )
+        )
+        guard let row else { return OutboxTotals() }
+        return OutboxTotals(
+            items: row[0],
+            failed: Int(row[1] as Double),
+            bytes: Int64(row[2] as Double)
+        )
+    }
+}
+
+extension CatalogWriter {
+    /// Queues an item to be sent at `notBefore`, or moves its time there; failures are forgotten.
+    func enqueue(_ id: ItemID, notBefore: Timestamp) throws {
+        try execute(
+            """
+            INSERT INTO outbox (item, not_before) VALUES (?, ?)
+            ON CONFLICT (item) DO UPDATE SET not_before = excluded.not_before, attempts = 0,
+                error_code = NULL, error_message = NULL
+            """,
+            [id.rawValue, notBefore.nanoseconds]
+        )
+    }
+
+    func dequeue(_ id: ItemID) throws {
+        try execute("DELETE FROM outbox WHERE item = ?", [id.rawValue])
+    }
+
+    func setHeld(_ isHeld: Bool, of id: ItemID) throws {
+        try execute("UPDATE outbox SET is_held = ? WHERE item = ?", [isHeld, id.rawValue])
+    }
+
+    /// Puts a row off without calling it a failure.
+    func postpone(_ id: ItemID, until moment: Timestamp) throws {
+        try execute(
+            "UPDATE outbox SET not_before = ? WHERE item = ?",
+            [moment.nanoseconds, id.rawValue]
+        )
+    }
+
+    func recordFailure(_ id: ItemID, error: CloudFSError, retryAt moment: Timestamp) throws {
+        try execute(
+            """
+            UPDATE outbox SET not_before = ?, attempts = attempts + 1, error_code = ?,
+                error_message = ? WHERE item = ?
+            """,
+            [moment.nanoseconds, error.code.rawValue, error.message, id.rawValue]
+        )
+    }
+
+    /// Makes every row ready at once.
+    func makeAllReady(at now: Timestamp) throws {
+        try execute(
+            "UPDATE outbox SET not_before = min(not_before, ?)",
+            [now.nanoseconds]
+        )
+    }
+}

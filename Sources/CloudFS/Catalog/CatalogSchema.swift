@@ -1,0 +1,113 @@
+import GRDB
+
+/// The tables of the catalog. A migration is never edited once it was shipped.
+///
+/// Three states of an item are kept apart: *local* is `item` and `name`; *base* is what this
+/// machine and the cloud last agreed on; *newer* is a state of the cloud that is known but not
+/// applied yet because the item is in use. The last known remote state is `newer`, else `base`.
+enum CatalogSchema {
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1") { database in
+            try database.execute(sql: first)
+        }
+        return migrator
+    }
+
+    private static let first = """
+        CREATE TABLE container (
+            id INTEGER PRIMARY KEY,
+            url TEXT NOT NULL UNIQUE,
+            root INTEGER NOT NULL REFERENCES item(id),
+            identity TEXT,
+            has_items INTEGER NOT NULL DEFAULT 0 CHECK (has_items IN (0, 1))
+        );
+        CREATE TABLE item (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            container INTEGER NOT NULL,
+            document BLOB NOT NULL CHECK (length(document) = 16),
+            kind INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 5),
+            permissions INTEGER NOT NULL CHECK (permissions BETWEEN 0 AND 4095),
+            user_id INTEGER NOT NULL,
+            group_id INTEGER NOT NULL,
+            size INTEGER NOT NULL CHECK (size >= 0),
+            modified INTEGER NOT NULL,
+            changed INTEGER NOT NULL,
+            accessed INTEGER NOT NULL,
+            link_target BLOB CHECK ((link_target IS NOT NULL) = (kind = 3)),
+            residency INTEGER NOT NULL DEFAULT 0 CHECK (residency BETWEEN 0 AND 2),
+            cleanliness INTEGER NOT NULL DEFAULT 0 CHECK (cleanliness BETWEEN 0 AND 1),
+            policy INTEGER NOT NULL DEFAULT 0 CHECK (policy BETWEEN 0 AND 3),
+            generation INTEGER NOT NULL DEFAULT 0,
+            local_bytes INTEGER NOT NULL DEFAULT 0,
+            last_used INTEGER NOT NULL DEFAULT 0,
+            metadata_changed INTEGER NOT NULL DEFAULT 0 CHECK (metadata_changed IN (0, 1)),
+            is_listed INTEGER NOT NULL DEFAULT 0 CHECK (is_listed IN (0, 1)),
+            is_wanted INTEGER NOT NULL DEFAULT 0 CHECK (is_wanted IN (0, 1)),
+            base_lost INTEGER NOT NULL DEFAULT 0 CHECK (base_lost IN (0, 1)),
+            conflict_of BLOB CHECK (conflict_of IS NULL OR length(conflict_of) = 16),
+            -- Bytes that exist nowhere else must have a content file.
+            CHECK (cleanliness = 0 OR generation <> 0),
+            CHECK (residency = 0 OR generation <> 0)
+        );
+        CREATE INDEX item_document ON item(document);
+        CREATE INDEX item_conflict ON item(conflict_of) WHERE conflict_of IS NOT NULL;
+        CREATE INDEX item_wanted ON item(id) WHERE is_wanted = 1;
+        CREATE INDEX item_local ON item(last_used) WHERE generation <> 0;
+        CREATE TABLE name (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            parent INTEGER NOT NULL REFERENCES item(id),
+            name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
+            item INTEGER NOT NULL REFERENCES item(id),
+            UNIQUE (parent, name)
+        );
+        CREATE INDEX name_order ON name(parent);
+        CREATE INDEX name_item ON name(item);
+        CREATE TABLE base (
+            item INTEGER PRIMARY KEY REFERENCES item(id),
+            parent INTEGER REFERENCES item(id),
+            name BLOB NOT NULL,
+            remote_id TEXT NOT NULL,
+            content_version TEXT NOT NULL,
+            metadata_version TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            modified INTEGER NOT NULL,
+            UNIQUE (parent, name)
+        );
+        CREATE INDEX base_remote ON base(remote_id);
+        CREATE TABLE newer (
+            item INTEGER PRIMARY KEY REFERENCES item(id) ON DELETE CASCADE,
+            content_version TEXT NOT NULL,
+            metadata_version TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            modified INTEGER NOT NULL
+        );
+        CREATE TABLE range (
+            item INTEGER NOT NULL REFERENCES item(id) ON DELETE CASCADE,
+            lower INTEGER NOT NULL CHECK (lower >= 0),
+            upper INTEGER NOT NULL CHECK (upper > lower),
+            PRIMARY KEY (item, lower)
+        ) WITHOUT ROWID;
+        CREATE TABLE attribute (
+            item INTEGER NOT NULL REFERENCES item(id) ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            value BLOB NOT NULL,
+            PRIMARY KEY (item, name)
+        ) WITHOUT ROWID;
+        CREATE TABLE outbox (
+            item INTEGER PRIMARY KEY REFERENCES item(id) ON DELETE CASCADE,
+            not_before INTEGER NOT NULL,
+            attempts INTEGER NOT NULL DEFAULT 0,
+            is_held INTEGER NOT NULL DEFAULT 0 CHECK (is_held IN (0, 1)),
+            error_code TEXT,
+            error_message TEXT
+        );
+        CREATE INDEX outbox_order ON outbox(not_before) WHERE is_held = 0;
+        CREATE TABLE discard (
+            item INTEGER NOT NULL,
+            generation INTEGER NOT NULL,
+            PRIMARY KEY (item, generation)
+        ) WITHOUT ROWID;
+        CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+        """
+}

@@ -1,0 +1,159 @@
+import CLinux
+import Glibc
+
+/// One file of the content store: an open descriptor of the bytes of one generation of an item.
+///
+/// Every call may block on the local disk; never call it in a task.
+///
+/// `Sendable`: the descriptor is constant until `deinit`, and the kernel orders what is done with it.
+final class ContentFile: Sendable {
+    let descriptor: Int32
+
+    /// Takes over an open descriptor.
+    init(descriptor: Int32) {
+        self.descriptor = descriptor
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// What `fstat` says of the file.
+    struct Facts: Equatable, Sendable {
+        /// Bytes.
+        var size: Int64
+        /// Bytes on the disk.
+        var allocated: Int64
+        var modified: Timestamp
+        var changed: Timestamp
+    }
+
+    func facts() throws(CloudFSError) -> Facts {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw Self.failure("fstat") }
+        return Facts(
+            size: Int64(status.st_size),
+            allocated: Int64(status.st_blocks) * 512,
+            modified: Timestamp(
+                seconds: Int64(status.st_mtim.tv_sec),
+                nanoseconds: Int64(status.st_mtim.tv_nsec)
+            ),
+            changed: Timestamp(
+                seconds: Int64(status.st_ctim.tv_sec),
+                nanoseconds: Int64(status.st_ctim.tv_nsec)
+            )
+        )
+    }
+
+    /// Reads up to `count` bytes; fewer only at the end of the file.
+    func read(at offset: Int64, count: Int) throws(CloudFSError) -> [UInt8] {
+        var failed: CloudFSError?
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            while filled < count, let base = buffer.baseAddress {
+                let result = pread(
+                    descriptor,
+                    base + filled,
+                    count - filled,
+                    off_t(offset) + off_t(filled)
+                )
+                if result < 0, errno == EINTR { continue }
+                if result < 0 { failed = Self.failure("read") }
+                if result <= 0 { break }
+                filled += result
+            }
+        }
+        if let failed { throw failed }
+        return bytes
+    }
+
+    /// Writes all of `bytes` at `offset`.
+    func write(_ bytes: ArraySlice<UInt8>, at offset: Int64) throws(CloudFSError) {
+        var written = 0
+        while written < bytes.count {
+            let result = bytes.withUnsafeBytes { buffer in
+                pwrite(
+                    descriptor,
+                    buffer.baseAddress.map { $0 + written },
+                    bytes.count - written,
+                    off_t(offset) + off_t(written)
+                )
+            }
+            if result < 0, errno == EINTR { continue }
+            guard result > 0 else { throw Self.failure("write") }
+            written += result
+        }
+    }
+
+    func truncate(to size: Int64) throws(CloudFSError) {
+        guard ftruncate(descriptor, off_t(size)) == 0 else { throw Self.failure("truncate") }
+    }
+
+    /// `fallocate(2)` with its mode bits.
+    func allocate(mode: Int32, offset: Int64, count: Int64) throws(CloudFSError) {
+        guard clinux_fallocate(descriptor, mode, offset, count) == 0 else {
+            throw Self.failure("allocate")
+        }
+    }
+
+    /// The next data or hole at or after `offset`; `nil` beyond the last.
+    func seek(from offset: Int64, hole: Bool) throws(CloudFSError) -> Int64? {
+        let result = lseek(descriptor, off_t(offset), hole ? clinux_seek_hole : clinux_seek_data)
+        if result < 0, errno == ENXIO { return nil }
+        guard result >= 0 else { throw Self.failure("seek") }
+        return Int64(result)
+    }
+
+    /// Copies within the local disk and returns how many bytes; 0 at the end of `source`.
+    func copy(
+        from source: ContentFile,
+        at sourceOffset: Int64,
+        to offset: Int64,
+        count: Int
+    ) throws(CloudFSError) -> Int {
+        let result = clinux_copy_file_range(
+            source.descriptor,
+            sourceOffset,
+            descriptor,
+            offset,
+            count
+        )
+        guard result >= 0 else { throw Self.failure("copy") }
+        return result
+    }
+
+    /// Makes content and size survive a power failure.
+    func synchronize() throws(CloudFSError) {
+        guard fdatasync(descriptor) == 0 else { throw Self.failure("flush") }
+    }
+
+    func setModified(_ moment: Timestamp) throws(CloudFSError) {
+        let times = [
+            timespec(tv_sec: 0, tv_nsec: clinux_utime_omit),
+            timespec(tv_sec: Int(moment.seconds), tv_nsec: Int(moment.nanosecondsOfSecond)),
+        ]
+        guard futimens(descriptor, times) == 0 else { throw Self.failure("set the time of") }
+    }
+
+    /// The error of the call that just failed; reads `errno` first.
+    static func failure(_ what: String) -> CloudFSError {
+        let number = errno
+        let code: CloudFSError.Code =
+            switch number {
+            case ENOSPC: .diskFull
+            case EDQUOT: .quotaExceeded
+            case EFBIG: .tooLarge
+            case EMFILE, ENFILE: .tooManyOpen
+            case EROFS: .readOnly
+            case ENOENT: .notFound
+            case EEXIST: .exists
+            case EOPNOTSUPP, ENOSYS, EXDEV: .unsupported
+            case EINVAL: .invalidArgument
+            case ENXIO: .noData
+            default: .corrupt
+            }
+        return CloudFSError(
+            code,
+            "cannot \(what) local content: \(String(cString: strerror(number)))"
+        )
+    }
+}

@@ -1,0 +1,140 @@
+import CLinux
+import Glibc
+
+/// The bytes of all items on this machine: one sparse file for each generation of each.
+///
+/// `content/<xx>/<item>.<generation>`; files are made exclusively and never adopted. It can hold
+/// the only copy of a user's bytes: nothing here is a cache.
+final class ContentStore: Sendable {
+    private let root: String
+
+    /// Opens the store below the folder `root`, making the folders it lacks.
+    init(root: String) throws(CloudFSError) {
+        self.root = root
+        try Self.makeFolder(root)
+        try Self.makeFolder(root + "/content")
+        try Self.makeFolder(root + "/staging")
+        try Self.makeFolder(root + "/lost+found")
+        for bucket in 0..<256 { try Self.makeFolder(root + "/content/" + Self.hex(bucket)) }
+        try emptyStaging()
+    }
+
+    private func path(_ item: ItemID, _ generation: Int64) -> String {
+        let bucket = Self.hex(Int(truncatingIfNeeded: item.rawValue & 0xff))
+        return "\(root)/content/\(bucket)/\(item).\(generation)"
+    }
+
+    /// Makes the file of a new generation, `size` bytes long and all holes.
+    ///
+    /// - Throws: `exists` if that generation was used before; `diskFull`, `tooManyOpen`.
+    func create(_ item: ItemID, generation: Int64, size: Int64) throws(CloudFSError) -> ContentFile
+    {
+        let flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
+        let descriptor = Glibc.open(path(item, generation), flags, 0o600)
+        guard descriptor >= 0 else { throw ContentFile.failure("create") }
+        let file = ContentFile(descriptor: descriptor)
+        if size > 0 { try file.truncate(to: size) }
+        return file
+    }
+
+    func open(_ item: ItemID, generation: Int64) throws(CloudFSError) -> ContentFile {
+        let descriptor = Glibc.open(path(item, generation), O_RDWR | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { throw ContentFile.failure("open") }
+        return ContentFile(descriptor: descriptor)
+    }
+
+    /// Unlinks a generation; one that is gone already is no error.
+    func remove(_ item: ItemID, generation: Int64) throws(CloudFSError) {
+        guard unlink(path(item, generation)) == 0 || errno == ENOENT else {
+            throw ContentFile.failure("unlink")
+        }
+    }
+
+    /// A private copy of `file`, which later writes do not reach; it has no name.
+    ///
+    /// A reflink where the disk can, else a copy when the file has at most `copyLimit` bytes.
+    /// - Returns: `nil` when neither is possible: the file must be read in place.
+    func snapshot(of file: ContentFile, copyLimit: Int64) throws(CloudFSError) -> ContentFile? {
+        let descriptor = Glibc.open(root + "/staging", clinux_o_tmpfile | O_RDWR | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw ContentFile.failure("stage") }
+        let copy = ContentFile(descriptor: descriptor)
+        if clinux_clone(descriptor, file.descriptor) == 0 { return copy }
+        let size = try file.facts().size
+        guard size <= copyLimit else { return nil }
+        var offset: Int64 = 0
+        while offset < size {
+            let count = try copy.copy(
+                from: file,
+                at: offset,
+                to: offset,
+                count: Int(size - offset)
+            )
+            guard count > 0 else { break }
+            offset += Int64(count)
+        }
+        return copy
+    }
+
+    /// All generations in the store.
+    ///
+    /// - Returns: Items with generations; names that are no generation are left out.
+    func generations() throws(CloudFSError) -> [(item: ItemID, generation: Int64)] {
+        var found: [(item: ItemID, generation: Int64)] = []
+        for bucket in 0..<256 {
+            for name in try Self.names(in: "\(root)/content/\(Self.hex(bucket))") {
+                let parts = name.split(separator: ".")
+                guard parts.count == 2, let item = Int64(parts[0]), let generation = Int64(parts[1])
+                else { continue }
+                found.append((ItemID(item), generation))
+            }
+        }
+        return found
+    }
+
+    /// Puts a file that nothing names where a person can find it.
+    func moveToLostAndFound(_ item: ItemID, generation: Int64) throws(CloudFSError) {
+        let target = "\(root)/lost+found/\(item).\(generation)"
+        guard Glibc.rename(path(item, generation), target) == 0 else {
+            throw ContentFile.failure("move to lost+found")
+        }
+    }
+
+    /// Free and total bytes of the disk below the store.
+    func space() throws(CloudFSError) -> (total: Int64, available: Int64) {
+        var status = statvfs()
+        guard statvfs(root, &status) == 0 else { throw ContentFile.failure("statvfs") }
+        let unit = Int64(status.f_frsize)
+        return (Int64(status.f_blocks) * unit, Int64(status.f_bavail) * unit)
+    }
+
+    private func emptyStaging() throws(CloudFSError) {
+        for name in try Self.names(in: root + "/staging")
+        where unlink("\(root)/staging/\(name)") != 0 {
+            throw ContentFile.failure("empty the staging folder of")
+        }
+    }
+
+    private static func names(in folder: String) throws(CloudFSError) -> [String] {
+        guard let stream = opendir(folder) else { throw ContentFile.failure("list") }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+                pointer.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names
+    }
+
+    private static func makeFolder(_ path: String) throws(CloudFSError) {
+        guard mkdir(path, 0o700) == 0 || errno == EEXIST else {
+            throw ContentFile.failure("make the folder of")
+        }
+    }
+
+    private static func hex(_ value: Int) -> String {
+        let text = String(value, radix: 16)
+        return text.count < 2 ? "0" + text : text
+    }
+}

@@ -1,0 +1,249 @@
+import CloudFSControlAPI
+import Foundation
+import Hummingbird
+import Logging
+import NIOCore
+
+/// The routes of the control API: JSON in, one call of the drive, JSON out.
+///
+/// `/v1/events` is kept for a stream of server-sent events.
+struct ControlRoutes: Sendable {
+    typealias Context = BasicRequestContext
+
+    let drive: any ControlledDrive
+    let limits: RequestLimits
+    let gate: RequestGate
+
+    func router() -> Router<Context> {
+        let router = Router(context: Context.self)
+        router.add(middleware: FailureMiddleware())
+        addDrive(to: router)
+        addItems(to: router)
+        addOutbox(to: router)
+        return router
+    }
+
+    private func addDrive(to router: Router<Context>) {
+        get(.drive, router) { drive, _ in try await drive.status() }
+        post(.pause, router) { (drive, _: NoBody) in
+            try await drive.pause()
+            return try await drive.status()
+        }
+        post(.resume, router) { (drive, _: NoBody) in
+            try await drive.resume()
+            return try await drive.status()
+        }
+        post(.unmount, router) { (drive, body: UnmountRequest) in
+            DrainResult(remaining: try await drive.unmount(force: body.force))
+        }
+        get(.conflicts, router) { drive, page in try await drive.conflicts(page) }
+    }
+
+    private func addItems(to router: Router<Context>) {
+        let long = limits.longAnswer
+        post(.items, router, within: long) { (drive, query: ItemQuery) in
+            try Self.check(query.paths)
+            try Self.check(limit: query.limit)
+            return try await drive.items(query)
+        }
+        post(.policy, router, within: long) { (drive, body: PolicyRequest) in
+            try Self.check(body.paths)
+            var results: [ItemResult] = []
+            for path in body.paths {
+                do throws(CloudFSError) {
+                    try await drive.setPolicy(body.policy, at: path)
+                    results.append(.done(path))
+                } catch {
+                    results.append(.refused(path, error))
+                }
+            }
+            return ItemResults(results: results)
+        }
+        post(.evict, router, within: long) { (drive, body: EvictRequest) in
+            try Self.check(body.paths)
+            return ItemResults(
+                results: try await drive.evict(body.paths, recursive: body.recursive)
+            )
+        }
+        post(.download, router, within: long) { (drive, body: PathsRequest) in
+            try Self.check(body.paths)
+            return ItemResults(results: try await drive.download(body.paths))
+        }
+        post(.downloadProgress, router) { (drive, body: PathsRequest) in
+            try Self.check(body.paths)
+            return DownloadProgress(downloads: try await drive.downloadProgress(body.paths))
+        }
+    }
+
+    private func addOutbox(to router: Router<Context>) {
+        get(.outbox, router) { drive, page in try await drive.outbox(page) }
+        // The wait has a bound of its own, so the deadline comes after it.
+        let limit = ControlAPI.longestWait + limits.answer
+        post(.drain, router, within: limit) { (drive, body: DrainRequest) in
+            let seconds = body.timeoutSeconds
+            guard seconds.isFinite, seconds >= 0 else {
+                throw CloudFSError(.invalidArgument, "timeoutSeconds must be 0 or more")
+            }
+            let wanted = Duration.seconds(min(seconds, 86_400))
+            let remaining = try await drive.drain(timeout: min(wanted, ControlAPI.longestWait))
+            return DrainResult(remaining: remaining)
+        }
+    }
+
+    // MARK: - One request
+
+    /// A body that means nothing: `pause` and `resume` have no arguments.
+    private struct NoBody: Decodable, Sendable {}
+
+    private func get<Answer: Encodable & Sendable>(
+        _ route: ControlAPI.Route,
+        _ router: Router<Context>,
+        _ work: @escaping @Sendable (any ControlledDrive, PageRequest) async throws -> Answer
+    ) {
+        router.get(RouterPath(route.rawValue)) { [drive, gate, limits] request, _ in
+            let page = try Self.page(request)
+            return try Self.response(
+                await gate.run(within: limits.answer) { try await work(drive, page) }
+            )
+        }
+    }
+
+    private func post<Body: Decodable & Sendable, Answer: Encodable & Sendable>(
+        _ route: ControlAPI.Route,
+        _ router: Router<Context>,
+        within limit: Duration? = nil,
+        _ work: @escaping @Sendable (any ControlledDrive, Body) async throws -> Answer
+    ) {
+        let limit = limit ?? limits.answer
+        router.post(RouterPath(route.rawValue)) { [drive, gate, limits] request, _ in
+            // A client that sends its body in drops gets the short deadline, whatever the route.
+            let body: Body = try await gate.run(within: limits.answer) {
+                try await Self.body(of: request)
+            }
+            return try Self.response(
+                await gate.run(within: limit) { try await work(drive, body) }
+            )
+        }
+    }
+
+    private static func body<Body: Decodable>(of request: Request) async throws -> Body {
+        let limit = ControlAPI.maximumRequestByteCount
+        let tooLarge = CloudFSError(.tooLarge, "the body is larger than \(limit) bytes")
+        if let announced = request.headers[.contentLength].flatMap({ Int($0) }), announced > limit {
+            throw tooLarge
+        }
+        let buffer: ByteBuffer
+        do {
+            buffer = try await request.body.collect(upTo: limit)
+        } catch is NIOTooManyBytesError {
+            throw tooLarge
+        }
+        let bytes = buffer.readableBytes == 0 ? Data("{}".utf8) : Data(buffer.readableBytesView)
+        do {
+            return try JSONDecoder().decode(Body.self, from: bytes)
+        } catch let error as DecodingError {
+            throw CloudFSError(.invalidArgument, "the body is not what is expected: \(error.brief)")
+        }
+    }
+
+    private static func page(_ request: Request) throws -> PageRequest {
+        let parameters = request.uri.queryParameters
+        var page = PageRequest(after: parameters.get("after"))
+        if let text = parameters.get("limit") {
+            guard let limit = Int(text) else {
+                throw CloudFSError(.invalidArgument, "limit must be a number")
+            }
+            page.limit = limit
+        }
+        try check(limit: page.limit)
+        return page
+    }
+
+    private static func check(_ paths: [DrivePath]) throws {
+        guard (1...ControlAPI.maximumPathCount).contains(paths.count) else {
+            throw CloudFSError(
+                .invalidArgument,
+                "a request names 1 to \(ControlAPI.maximumPathCount) paths, not \(paths.count)"
+            )
+        }
+    }
+
+    private static func check(limit: Int) throws {
+        guard (1...ControlAPI.maximumPageCount).contains(limit) else {
+            throw CloudFSError(
+                .invalidArgument,
+                "limit must be 1 to \(ControlAPI.maximumPageCount)"
+            )
+        }
+    }
+
+    static func response(
+        _ answer: some Encodable,
+        status: HTTPResponse.Status = .ok
+    ) throws -> Response {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        let bytes = try encoder.encode(answer)
+        return Response(
+            status: status,
+            headers: [.contentType: "application/json", .contentLength: "\(bytes.count)"],
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
+        )
+    }
+}
+
+/// Turns whatever a route throws into the one form of an error, and logs it once.
+private struct FailureMiddleware: RouterMiddleware {
+    typealias Context = BasicRequestContext
+
+    func handle(
+        _ request: Request,
+        context: Context,
+        next: (Request, Context) async throws -> Response
+    ) async throws -> Response {
+        let failure: CloudFSError
+        let status: HTTPResponse.Status
+        do {
+            return try await next(request, context)
+        } catch let error as CloudFSError {
+            failure = error
+            status = error.code.status
+        } catch let error as HTTPError {
+            let isUnknown = error.status == .notFound || error.status == .methodNotAllowed
+            failure = CloudFSError(
+                isUnknown ? .notFound : .invalidArgument,
+                error.body ?? "there is no \(request.method) \(request.uri.path)"
+            )
+            status = error.status
+        } catch {
+            failure = CloudFSError(.internalFailure, "the request failed", cause: error)
+            status = .internalServerError
+        }
+        context.logger.debug(
+            "a control request failed",
+            metadata: [
+                "control.route": "\(request.uri.path)",
+                "error.code": "\(failure.code.rawValue)",
+                "error": "\(failure)",
+            ]
+        )
+        return try ControlRoutes.response(ControlFailure(failure), status: status)
+    }
+}
+
+extension DecodingError {
+    /// What is wrong and where, without the types of this program.
+    fileprivate var brief: String {
+        switch self {
+        case .keyNotFound(let key, _):
+            return "\(key.stringValue) is missing"
+        case .typeMismatch(_, let context), .valueNotFound(_, let context),
+            .dataCorrupted(let context):
+            let path = context.codingPath.map(\.stringValue).joined(separator: ".")
+            return path.isEmpty
+                ? context.debugDescription : "\(path): \(context.debugDescription)"
+        @unknown default:
+            return "no JSON of this form"
+        }
+    }
+}

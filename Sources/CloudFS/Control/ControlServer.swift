@@ -1,0 +1,139 @@
+import CloudFSControlAPI
+import Hummingbird
+import HummingbirdCore
+import Logging
+import NIOCore
+import ServiceLifecycle
+
+/// Serves the control API of one drive on a Unix socket of its user.
+///
+/// Make it before the mount: what is wrong with the runtime folder is known then, as one sentence.
+/// Run it as a service that stops after the queue was drained, so that `cloudfs` can watch.
+struct ControlServer: Service {
+    private let drive: any ControlledDrive
+    private let socket: ControlSocket
+    private let limits: RequestLimits
+    private let logger: Logger
+    private let pool = BlockingPool(name: "cloudfs-control", width: 1)
+    private let whenReady: @Sendable () -> Void
+
+    /// Prepares the folder of the socket and checks that no other daemon serves the mountpoint.
+    ///
+    /// - Parameters:
+    ///   - drive: What answers.
+    ///   - record: Who serves what; its mountpoint is absolute and without symbolic links.
+    ///   - directory: Where the socket is made.
+    ///   - limits: What clients may ask for at most.
+    ///   - logger: Gets one line for each request that failed, at debug.
+    ///   - whenReady: Called once, when clients can connect.
+    /// - Throws: `denied`, `exists`, `nameTooLong`.
+    init(
+        drive: any ControlledDrive,
+        record: DriveRecord,
+        directory: RuntimeDirectory = .forThisProcess(),
+        limits: RequestLimits = RequestLimits(),
+        logger: Logger,
+        whenReady: @escaping @Sendable () -> Void = {}
+    ) throws(CloudFSError) {
+        self.drive = drive
+        self.limits = limits
+        self.logger = logger
+        self.whenReady = whenReady
+        socket = try ControlSocket(directory: directory, record: record)
+    }
+
+    /// What clients connect to.
+    var socketPath: String { socket.path }
+
+    func run() async throws {
+        let result: Result<Void, any Error>
+        do {
+            result = .success(try await serve())
+        } catch {
+            result = .failure(error)
+        }
+        do {
+            try await pool.run { [socket] in try socket.remove() }
+        } catch {
+            logger.warning("the control socket was not removed", metadata: ["error": "\(error)"])
+        }
+        try result.get()
+    }
+
+    private func serve() async throws {
+        let (listening, listens) = AsyncStream.makeStream(of: Void.self)
+        let application = application { listens.finish() }
+        try await withThrowingTaskGroup(of: Ending.self) { group in
+            group.addTask {
+                try await application.run()
+                return .served
+            }
+            group.addTask { [pool, socket, whenReady] in
+                for await _ in listening {}
+                // Cancelled: the server ended before it listened, and says why itself.
+                guard !Task.isCancelled else { return .published }
+                try await pool.run { try socket.publish() }
+                whenReady()
+                return .published
+            }
+            group.addTask { [limits] in
+                try await gracefulShutdown()
+                try await Task.sleep(for: limits.shutdown)
+                return .graceIsOver
+            }
+            defer { group.cancelAll() }
+            while let ending = try await group.next() {
+                guard case .published = ending else { return }
+            }
+        }
+    }
+
+    /// What ended in `serve`.
+    private enum Ending: Sendable {
+        case published
+        case served
+        case graceIsOver
+    }
+
+    private func application(
+        whenListening: @escaping @Sendable () -> Void
+    ) -> some ApplicationProtocol {
+        let gate = RequestGate(width: limits.concurrentRequests)
+        let idle = TimeAmount(limits.idle)
+        let unread = TimeAmount(limits.unread)
+        let serves = limits.serves
+        return Application(
+            router: ControlRoutes(drive: drive, limits: limits, gate: gate).router(),
+            server: HTTPServerBuilder { responder in
+                PeerCheckedChannel(
+                    base: HTTP1Channel(
+                        responder: responder,
+                        configuration: .init(
+                            idleTimeout: idle,
+                            httpDecoderConfiguration: .init(
+                                maxHeaderFieldSize: 8 << 10,
+                                maxHeaderListSize: 16 << 10,
+                                maxHeaderFieldCount: 64
+                            )
+                        )
+                    ),
+                    unread: unread,
+                    serves: serves
+                )
+            },
+            configuration: ApplicationConfiguration(
+                address: .unixDomainSocket(path: socket.privatePath),
+                availableConnectionsDelegate: MaximumAvailableConnections(limits.connections)
+            ),
+            onServerRunning: { _ in whenListening() },
+            logger: quietLogger
+        )
+    }
+
+    /// Hummingbird tells at `info` what is no news here.
+    private var quietLogger: Logger {
+        var quiet = logger
+        if quiet.logLevel == .info { quiet.logLevel = .notice }
+        return quiet
+    }
+}

@@ -1,0 +1,57 @@
+import CloudFSControlAPI
+
+/// What the control API needs of a drive; the mount implements it, tests have a fake.
+///
+/// Every method may be called from any task, several at once. None waits for the network except
+/// `drain`, which has its own time limit; the server gives up on the others after a deadline and
+/// cancels the task, and a method that cannot be cancelled ends unheard.
+protocol ControlledDrive: Sendable {
+    func status() async throws(CloudFSError) -> DriveStatus
+
+    /// One page of items; a path that cannot be shown is a failure of the page, not of the call.
+    ///
+    /// - Throws: `invalidArgument` for an `after` that this drive did not give.
+    func items(_ query: ItemQuery) async throws(CloudFSError) -> ItemPage
+
+    /// Sets what is asked of one item; a pinned one begins to download.
+    func setPolicy(_ policy: PinPolicy, at path: DrivePath) async throws(CloudFSError)
+
+    /// Drops the local bytes of the files named, and with `recursive` of all files below.
+    ///
+    /// - Returns: One result for each file that has local bytes, and for each path refused.
+    func evict(
+        _ paths: [DrivePath],
+        recursive: Bool
+    ) async throws(CloudFSError) -> [ItemResult]
+
+    /// Begins to download the files named and all files below the folders named.
+    ///
+    /// - Returns: One result for each path: whether its download was begun.
+    func download(_ paths: [DrivePath]) async throws(CloudFSError) -> [ItemResult]
+
+    /// How far the files at and below each path are; an unknown path is a failed file.
+    func downloadProgress(_ paths: [DrivePath]) async throws(CloudFSError) -> [DownloadStatus]
+
+    func outbox(_ page: PageRequest) async throws(CloudFSError) -> OutboxPage
+
+    /// Sends what waits at once, and waits until nothing is left or all that is left failed.
+    ///
+    /// A `timeout` that is over is no error.
+    ///
+    /// - Returns: What is left.
+    /// - Throws: What the catalog throws.
+    func drain(timeout: Duration) async throws(CloudFSError) -> OutboxCounts
+
+    /// Stops uploads, background downloads and the change feed until `resume`.
+    func pause() async throws(CloudFSError)
+
+    func resume() async throws(CloudFSError)
+
+    func conflicts(_ page: PageRequest) async throws(CloudFSError) -> ConflictPage
+
+    /// Begins to unmount and returns before the daemon ends; it does not drain first.
+    ///
+    /// - Throws: `claimed` if files are open and `force` is not given.
+    /// - Returns: What stays in the outbox until the next mount.
+    func unmount(force: Bool) async throws(CloudFSError) -> OutboxCounts
+}

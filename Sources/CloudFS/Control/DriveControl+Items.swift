@@ -1,0 +1,264 @@
+import CloudFSControlAPI
+
+extension DriveControl {
+    func items(_ query: ItemQuery) async throws(CloudFSError) -> ItemPage {
+        let offset = try Self.offset(query.after)
+        return try await pool.engine { try self.page(query, from: offset) }
+    }
+
+    private func page(_ query: ItemQuery, from offset: Int) throws(CloudFSError) -> ItemPage {
+        try catalog.read { reader in
+            var page = ItemPage(items: [])
+            var skipped = 0
+            for path in query.paths {
+                let record: ItemRecord
+                do throws(CloudFSError) {
+                    record = try find(path, reader)
+                } catch {
+                    if offset == 0 { page.failures.append(.refused(path, error)) }
+                    continue
+                }
+                let room = query.limit - page.items.count
+                guard room > 0 else { break }
+                let ids = try ids(
+                    of: record,
+                    query.depth,
+                    reader,
+                    skip: max(0, offset - skipped),
+                    limit: room
+                )
+                skipped += ids.count
+                for id in ids {
+                    if let item = try item(id, reader) { page.items.append(item) }
+                }
+            }
+            if page.items.count == query.limit { page.next = String(offset + query.limit) }
+            return page
+        }
+    }
+
+    private func ids(
+        of record: ItemRecord,
+        _ depth: ItemQuery.Depth,
+        _ reader: CatalogReader,
+        skip: Int,
+        limit: Int
+    ) throws -> [ItemID] {
+        let all: [ItemID]
+        switch depth {
+        case .named: all = [record.id]
+        case .children where record.item.kind == .folder:
+            all = try reader.children(of: record.id, after: 0, limit: skip + limit)
+                .map(\.record.id)
+        case .children: all = [record.id]
+        case .all:
+            all =
+                [record.id]
+                + (try reader.subtree(of: record.id, offset: 0, limit: skip + limit))
+        }
+        return Array(all.dropFirst(skip).prefix(limit))
+    }
+
+    private func find(
+        _ path: DrivePath,
+        _ reader: CatalogReader
+    ) throws(CloudFSError) -> ItemRecord {
+        do {
+            if let record = try reader.item(at: path.names) { return record }
+        } catch {
+            throw CloudFSError(.internalFailure, "the catalog cannot be read", cause: error)
+        }
+        throw CloudFSError(.notFound, "\(path) does not exist")
+    }
+
+    private func item(_ id: ItemID, _ reader: CatalogReader) throws -> ItemStatus? {
+        guard let record = try reader.item(id), let path = try path(of: id, reader) else {
+            return nil
+        }
+        let facts = try filesystem.facts(of: record, reader)
+        var status = ItemStatus(
+            path: path,
+            itemID: id.rawValue,
+            documentID: record.item.documentID.description,
+            kind: ItemStatus.Kind(record.item.kind),
+            size: facts.size,
+            localBytes: facts.localBytes,
+            modified: record.item.metadata.modified.wire,
+            status: ItemStatus.State(facts.status),
+            percentDownloaded: facts.percentDownloaded,
+            percentUploaded: facts.percentUploaded,
+            pin: PinState(
+                own: PinPolicy(record.item.content.policy),
+                effective: PinPolicy(facts.effectivePolicy)
+            ),
+            error: facts.error,
+            hasConflicts: facts.hasConflicts
+        )
+        if record.item.kind == .folder { add(try reader.totals(below: id), to: &status) }
+        return status
+    }
+
+    private func add(_ totals: SubtreeTotals, to status: inout ItemStatus) {
+        status.totals = FolderTotals(
+            items: totals.items,
+            files: totals.files,
+            bytes: totals.bytes,
+            localBytes: totals.localBytes,
+            dirty: totals.dirty,
+            errors: totals.errors
+        )
+        guard status.status == .local else { return }
+        if totals.errors > 0 {
+            status.status = .error
+        } else if totals.dirty > 0 {
+            status.status = .modified
+        } else if totals.files > 0, totals.residentFiles < totals.files {
+            status.status = totals.localBytes > 0 ? .partial : .cloud
+        }
+    }
+
+    // MARK: - What can be asked of items
+
+    func setPolicy(_ policy: PinPolicy, at path: DrivePath) async throws(CloudFSError) {
+        try await pool.engine {
+            let record = try self.catalog.read { try self.find(path, $0) }
+            try self.filesystem.setPolicy(policy.contentPolicy, of: record.id)
+        }
+    }
+
+    func evict(
+        _ paths: [DrivePath],
+        recursive: Bool
+    ) async throws(CloudFSError) -> [ItemResult] {
+        try await pool.engine {
+            var results: [ItemResult] = []
+            for path in paths { results += self.evict(path, recursive: recursive) }
+            return results
+        }
+    }
+
+    private func evict(_ path: DrivePath, recursive: Bool) -> [ItemResult] {
+        do throws(CloudFSError) {
+            let record = try catalog.read { try find(path, $0) }
+            guard record.item.kind == .folder else { return [evict(record.id, path)] }
+            guard recursive else {
+                throw CloudFSError(.isDirectory, "it is a folder; use --recursive")
+            }
+            let below = try catalog.read { reader in
+                try reader.localFiles(below: record.id).map { ($0, try self.path(of: $0, reader)) }
+            }
+            return below.compactMap { id, path in path.map { evict(id, $0) } }
+        } catch {
+            return [.refused(path, error)]
+        }
+    }
+
+    private func evict(_ id: ItemID, _ path: DrivePath) -> ItemResult {
+        do throws(CloudFSError) {
+            try filesystem.evictor.evict(id)
+            return .done(path)
+        } catch {
+            return .refused(path, error)
+        }
+    }
+
+    func download(_ paths: [DrivePath]) async throws(CloudFSError) -> [ItemResult] {
+        try await pool.engine {
+            paths.map { path in
+                do throws(CloudFSError) {
+                    let record = try self.catalog.read { try self.find(path, $0) }
+                    _ = try self.filesystem.download(record.id)
+                    return .done(path)
+                } catch {
+                    return .refused(path, error)
+                }
+            }
+        }
+    }
+
+    func downloadProgress(
+        _ paths: [DrivePath]
+    ) async throws(CloudFSError) -> [DownloadStatus] {
+        try await pool.engine {
+            try self.catalog.read { reader in try paths.map { try self.progress($0, reader) } }
+        }
+    }
+
+    private func progress(_ path: DrivePath, _ reader: CatalogReader) throws -> DownloadStatus {
+        let record: ItemRecord
+        do throws(CloudFSError) {
+            record = try find(path, reader)
+        } catch {
+            return DownloadStatus(
+                path: path,
+                files: 1,
+                filesDone: 0,
+                bytes: 0,
+                localBytes: 0,
+                filesFailed: 1,
+                error: error.message
+            )
+        }
+        let totals = try reader.totals(below: record.id)
+        var status = DownloadStatus(
+            path: path,
+            files: totals.files,
+            filesDone: totals.residentFiles,
+            bytes: totals.bytes,
+            localBytes: totals.localBytes
+        )
+        for (id, failure) in filesystem.downloader.allFailures
+        where try reader.isInside(id, of: record.id) {
+            status.filesFailed += 1
+            status.error = failure.message
+        }
+        if record.item.kind == .file {
+            status.localBytes = try filesystem.facts(of: record, reader).localBytes
+        }
+        return status
+    }
+
+    func conflicts(_ page: PageRequest) async throws(CloudFSError) -> ConflictPage {
+        try await pool.engine { try self.catalog.read { try self.conflictPage(page.limit, $0) } }
+    }
+
+    private func conflictPage(_ limit: Int, _ reader: CatalogReader) throws -> ConflictPage {
+        var groups: [DrivePath: ConflictGroup] = [:]
+        var order: [DrivePath] = []
+        for record in try reader.conflictVersions(limit: limit) {
+            guard let document = record.conflictOf, let path = try path(of: record.id, reader)
+            else { continue }
+            let original = try reader.item(withDocument: document)
+            let key = try original.flatMap { try self.path(of: $0.id, reader) } ?? path
+            if groups[key] == nil {
+                groups[key] = ConflictGroup(path: key, versions: [])
+                order.append(key)
+            }
+            groups[key]?.versions.append(
+                ConflictGroup.Version(
+                    path: path,
+                    device: nil,
+                    modified: record.item.metadata.modified.wire,
+                    size: record.item.size
+                )
+            )
+        }
+        return ConflictPage(conflicts: order.compactMap { groups[$0] })
+    }
+}
+
+extension ItemStatus.State {
+    init(_ word: ItemStatusWord) {
+        switch word {
+        case .cloud: self = .cloud
+        case .downloading: self = .downloading
+        case .partial: self = .partial
+        case .local: self = .local
+        case .modified: self = .modified
+        case .uploading: self = .uploading
+        case .conflict: self = .conflict
+        case .error: self = .error
+        case .excluded: self = .excluded
+        }
+    }
+}

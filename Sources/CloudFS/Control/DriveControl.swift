@@ -1,0 +1,229 @@
+import CloudFSControlAPI
+import Glibc
+
+/// The drive as the control API sees it: translates between its values and the engine's.
+final class DriveControl: ControlledDrive {
+    /// What about a drive never changes while it is mounted.
+    struct Identity: Sendable {
+        var mountpoint: String
+        var containerURL: String
+        var deviceName: String
+        var stateDirectory: String
+        var isReadOnly: Bool
+        var since: Timestamp
+    }
+
+    let filesystem: Filesystem
+    let pool: BlockingPool
+    private let identity: Identity
+    private let beginUnmount: @Sendable () -> Void
+
+    var catalog: Catalog { filesystem.catalog }
+
+    init(
+        filesystem: Filesystem,
+        pool: BlockingPool,
+        identity: Identity,
+        unmount: @escaping @Sendable () -> Void
+    ) {
+        self.filesystem = filesystem
+        self.pool = pool
+        self.identity = identity
+        beginUnmount = unmount
+    }
+
+    // MARK: - The drive
+
+    func status() async throws(CloudFSError) -> DriveStatus {
+        try await pool.engine { try self.makeStatus() }
+    }
+
+    private func makeStatus() throws(CloudFSError) -> DriveStatus {
+        let (totals, unlisted, outbox) = try catalog.read { reader in
+            (try reader.residencyTotals(), try reader.unlistedFolderCount(), try counts(reader))
+        }
+        let space = try filesystem.files.store.space()
+        let limits = filesystem.evictor.limits
+        return DriveStatus(
+            mountpoint: identity.mountpoint,
+            containerURL: identity.containerURL,
+            containerDisplayName: filesystem.options.containerName,
+            deviceName: identity.deviceName,
+            stateDirectory: identity.stateDirectory,
+            pid: getpid(),
+            since: identity.since.wire,
+            connection: connection(),
+            isReadOnly: identity.isReadOnly,
+            mode: DriveStatus.Mode(
+                name: "splice",
+                reason: "resident files are answered by the daemon from its content files"
+            ),
+            cache: CacheStatus(
+                usedBytes: totals.localBytes,
+                limitBytes: limits.cacheSize,
+                freeFloorBytes: limits.freeFloor,
+                freeBytes: space.available
+            ),
+            counts: ItemCounts(
+                items: Int64(totals.items),
+                resident: Int64(totals.resident),
+                partial: Int64(totals.partial),
+                dirty: Int64(totals.dirty),
+                conflicts: Int64(totals.conflicts),
+                errors: outbox.failed
+            ),
+            listing: ListingProgress(
+                isComplete: unlisted == 0 && filesystem.feed.hasCompared,
+                items: Int64(totals.items),
+                foldersLeft: unlisted
+            ),
+            outbox: outbox,
+            fetches: FetchCounts(
+                requests: Int64(filesystem.hydrator.fetchCounters.requests),
+                bytes: filesystem.hydrator.fetchCounters.bytes
+            )
+        )
+    }
+
+    private func connection() -> DriveStatus.Connection {
+        if filesystem.uploader.isPaused { return .paused(since: filesystem.clocks.now().wire) }
+        switch filesystem.connection.current {
+        case .online: return .online
+        case .connecting:
+            return .offline(reason: "connecting", since: identity.since.wire)
+        case .offline(let reason, let since): return .offline(reason: reason, since: since.wire)
+        }
+    }
+
+    private func counts(_ reader: CatalogReader) throws -> OutboxCounts {
+        let totals = try reader.outboxTotals()
+        let uploading = Int64(filesystem.uploader.active.count)
+        let failed = Int64(totals.failed)
+        return OutboxCounts(
+            waiting: max(0, Int64(totals.items) - failed - uploading),
+            uploading: uploading,
+            failed: failed,
+            bytes: totals.bytes
+        )
+    }
+
+    func drain(timeout: Duration) async throws(CloudFSError) -> OutboxCounts {
+        _ = try await filesystem.uploader.drain(within: timeout)
+        return try await pool.engine { try self.catalog.read { try self.counts($0) } }
+    }
+
+    func pause() async throws(CloudFSError) {
+        try await setPaused(true)
+    }
+
+    func resume() async throws(CloudFSError) {
+        try await setPaused(false)
+    }
+
+    private func setPaused(_ isPaused: Bool) async throws(CloudFSError) {
+        try await pool.engine {
+            try self.catalog.write { writer in
+                if isPaused {
+                    try writer.setSetting("paused", to: "1")
+                } else {
+                    try writer.removeSetting("paused")
+                }
+            }
+        }
+        filesystem.uploader.setPaused(isPaused)
+    }
+
+    func unmount(force: Bool) async throws(CloudFSError) -> OutboxCounts {
+        let open = filesystem.handles.openFiles.count
+        guard force || open == 0 else {
+            throw CloudFSError(
+                .claimed,
+                "\(open) files are open; close them, or use --force"
+            )
+        }
+        let left = try await pool.engine { try self.catalog.read { try self.counts($0) } }
+        beginUnmount()
+        return left
+    }
+
+    // MARK: - The outbox
+
+    func outbox(_ page: PageRequest) async throws(CloudFSError) -> OutboxPage {
+        let offset = try Self.offset(page.after)
+        return try await pool.engine {
+            try self.catalog.read { reader in
+                let rows = try reader.outbox(offset: offset, limit: page.limit)
+                let entries = try rows.compactMap { try self.entry($0, reader) }
+                let next = rows.count == page.limit ? String(offset + page.limit) : nil
+                return OutboxPage(
+                    counts: try self.counts(reader),
+                    entries: entries,
+                    next: next
+                )
+            }
+        }
+    }
+
+    static func offset(_ after: String?) throws(CloudFSError) -> Int {
+        guard let after else { return 0 }
+        guard let offset = Int(after), offset >= 0 else {
+            throw CloudFSError(.invalidArgument, "no such page")
+        }
+        return offset
+    }
+
+    private func entry(
+        _ row: OutboxRecord,
+        _ reader: CatalogReader
+    ) throws -> OutboxPage.Entry? {
+        guard
+            let facts = try OutboxFacts(
+                of: row.item,
+                in: reader,
+                isIgnored: filesystem.options.isIgnored
+            ),
+            let path = try path(of: row.item, reader)
+        else { return nil }
+        let isActive = filesystem.uploader.active.contains(row.item)
+        let sent = filesystem.files.live(row.item)?.state.withLock { $0.sentBytes }
+        return OutboxPage.Entry(
+            path: path,
+            operation: Self.operation(OutboxStep.next(facts.facts), facts.facts),
+            bytes: facts.facts.isDirty ? facts.record.item.size : 0,
+            sentBytes: sent ?? 0,
+            state: Self.state(row, isActive: isActive),
+            attempts: row.attempts,
+            nextAttempt: row.notBefore.wire,
+            lastError: row.errorMessage
+        )
+    }
+
+    private static func state(_ row: OutboxRecord, isActive: Bool) -> OutboxPage.Entry.State {
+        if isActive { return .uploading }
+        guard let code = row.errorCode else { return .waiting }
+        let needsUser = CloudFSError.Code(rawValue: code).map(RetrySchedule.needsUser) ?? false
+        return needsUser ? .failed : .retrying
+    }
+
+    private static func operation(
+        _ step: OutboxStep,
+        _ facts: OutboxStep.Facts
+    ) -> OutboxPage.Entry.Operation {
+        switch step {
+        case .createFolder: .createFolder
+        case .createSymlink: .createSymlink
+        case .move, .stepAside: .move
+        case .upload, .hydrate, .keepHere: .upload
+        case .delete, .erase: .delete
+        case .updateMetadata, .done, .hold: .update
+        case .waitFor:
+            facts.place == nil ? .delete : facts.base == nil ? .upload : .move
+        }
+    }
+
+    /// Where an item is, or was last in the cloud if it was deleted here.
+    func path(of id: ItemID, _ reader: CatalogReader) throws -> DrivePath? {
+        if let names = try reader.path(of: id) { return DrivePath(names: names) }
+        return try reader.remotePath(of: id).flatMap { DrivePath(names: $0.names.map(\.bytes)) }
+    }
+}

@@ -1,0 +1,103 @@
+import Glibc
+import HummingbirdCore
+import Logging
+import NIOCore
+
+/// HTTP/1.1 for processes of our own user and root, and for nobody else.
+///
+/// The folder and the socket already keep others out; a descriptor that was handed on, or a
+/// folder somebody opened by mistake, does not get past this.
+struct PeerCheckedChannel: ServerChildChannel {
+    typealias Value = HTTP1Channel.Value
+
+    let base: HTTP1Channel
+    /// How long an answer may lie unread before the connection is closed.
+    let unread: TimeAmount
+    /// Whose processes are served.
+    let serves: @Sendable (_ user: UInt32) -> Bool
+
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+        let setup = Self.peer(of: channel).flatMapThrowing { peer in
+            guard serves(peer.user) else {
+                logger.warning(
+                    "a control connection of another user was refused",
+                    metadata: ["peer.uid": "\(peer.user)", "peer.pid": "\(peer.process)"]
+                )
+                throw CloudFSError(.denied, "a peer of user \(peer.user)")
+            }
+            try channel.pipeline.syncOperations.addHandler(SlowReaderHandler(limit: unread))
+        }.flatMap {
+            base.setup(channel: channel, logger: logger)
+        }
+        // Nobody else closes a connection whose setup failed.
+        setup.whenFailure { _ in channel.close(promise: nil) }
+        return setup
+    }
+
+    func handle(value: Value, logger: Logger) async {
+        await base.handle(value: value, logger: logger)
+    }
+
+    /// The kernel's `struct ucred`: who called `connect`, as the kernel noted it then.
+    struct Peer: Sendable {
+        var process: Int32 = 0
+        var user: UInt32 = .max
+        var group: UInt32 = .max
+    }
+
+    static func peer(of channel: any Channel) -> EventLoopFuture<Peer> {
+        guard let socket = channel as? any SocketOptionProvider else {
+            let error = CloudFSError(.internalFailure, "the connection is no socket")
+            return channel.eventLoop.makeFailedFuture(error)
+        }
+        return socket.unsafeGetSocketOption(
+            level: NIOBSDSocket.OptionLevel(rawValue: CInt(SOL_SOCKET)),
+            name: NIOBSDSocket.Option(rawValue: CInt(SO_PEERCRED))
+        )
+    }
+}
+
+/// Closes a connection whose peer does not take what was written to it.
+///
+/// Every write that is done is progress; none for `limit` while one waits is the end.
+private final class SlowReaderHandler: ChannelOutboundHandler {
+    typealias OutboundIn = IOData
+
+    private let limit: TimeAmount
+    private var waiting = 0
+    private var timer: Scheduled<Void>?
+
+    init(limit: TimeAmount) {
+        self.limit = limit
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        let written = promise ?? context.eventLoop.makePromise(of: Void.self)
+        waiting += 1
+        if timer == nil { restart(context.channel) }
+        let bound = NIOLoopBound(
+            (handler: self, channel: context.channel),
+            eventLoop: context.eventLoop
+        )
+        written.futureResult.whenComplete { _ in
+            let (handler, channel) = bound.value
+            handler.waiting -= 1
+            handler.restart(channel)
+        }
+        context.write(data, promise: written)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        timer?.cancel()
+        timer = nil
+    }
+
+    private func restart(_ channel: any Channel) {
+        timer?.cancel()
+        timer = nil
+        guard waiting > 0 else { return }
+        timer = channel.eventLoop.scheduleTask(in: limit) {
+            channel.close(promise: nil)
+        }
+    }
+}

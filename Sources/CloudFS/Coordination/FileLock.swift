@@ -1,0 +1,45 @@
+/// A lock on bytes of a file, as `fcntl(2)` and `flock(2)` speak of it.
+struct FileLock: Sendable, Hashable {
+    enum Kind: UInt8, Sendable {
+        case shared = 1
+        case exclusive = 2
+        /// The wish to hold no lock there.
+        case unlock = 3
+    }
+
+    /// The two kinds of locks; they know nothing of each other.
+    enum Family: UInt8, Sendable, CaseIterable {
+        /// Byte ranges, owned by a process (`fcntl`).
+        case posix = 1
+        /// The whole file, owned by an open file description (`flock`).
+        case flock = 2
+    }
+
+    var kind: Kind
+    /// The locked bytes; an upper bound of `.max` means to the end, however long the file grows.
+    var range: Range<Int64>
+    var processID: Int32
+
+    init(kind: Kind, range: Range<Int64> = 0..<Int64.max, processID: Int32) {
+        self.kind = kind
+        self.range = range
+        self.processID = processID
+    }
+
+    /// Whether two owners cannot hold these two locks at once.
+    func conflicts(with other: FileLock) -> Bool {
+        range.overlaps(other.range) && (kind == .exclusive || other.kind == .exclusive)
+    }
+}
+
+/// A granted lock as plain memory of fixed size, for a next process to map.
+struct LockRecord: BitwiseCopyable, Sendable, Hashable {
+    var item: Int64
+    var owner: UInt64
+    var start: Int64
+    var end: Int64
+    var processID: Int32
+    var kind: UInt8
+    var family: UInt8
+    var reserved: UInt16 = 0
+}

@@ -1,0 +1,302 @@
+import CFuse
+import Dispatch
+import Foundation
+import Glibc
+import Logging
+import Synchronization
+
+/// Why a session is over.
+enum SessionEnd: Sendable, Equatable {
+    /// `unmount()` was called.
+    case unmounted
+    /// Someone else unmounted the drive.
+    case unmountedOutside
+    /// The kernel cut the connection; the dead mount has been taken away.
+    case aborted
+}
+
+/// One mounted drive: libfuse's session, its threads and its notifier.
+///
+/// `init`, then `mount()`, then `run()`. No thread exists before `run()`, so a program can become
+/// a daemon between `mount()` and `run()`.
+final class FuseSession: Sendable {
+    private struct State {
+        enum Phase { case new, mounted, running, over }
+
+        var phase = Phase.new
+        /// `nil` once libfuse's session is gone.
+        var session: SharedPointer?
+        var mountpoint: Mountpoint?
+        /// Which file system is ours, of those that may be mounted at the same place.
+        var device: String?
+        var isLeaving = false
+    }
+
+    /// More workers than processors, because they wait for the local disk.
+    ///
+    /// Idle ones are kept, as libfuse advises: making threads costs more than keeping them.
+    private static let workers: UInt32 = 16
+    private static let patience = DispatchTimeInterval.seconds(10)
+
+    let notifier: KernelNotifier
+    private let context: SessionContext
+    private let options: FuseMountOptions
+    private let changes: ChangeHub
+    private let logger: Logger
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - filesystem: What answers the requests.
+    ///   - changes: Where news comes from that the kernel must hear while the drive is mounted.
+    ///   - options: Where and how to mount.
+    ///   - logger: For what goes wrong, and what libfuse says.
+    ///   - isReady: Called once, on a thread of libfuse, when the drive answers.
+    /// - Throws: `invalidArgument` for options that libfuse does not take.
+    init(
+        filesystem: Filesystem,
+        changes: ChangeHub,
+        options: FuseMountOptions,
+        logger: Logger,
+        isReady: @escaping @Sendable () -> Void = {}
+    ) throws(CloudFSError) {
+        FuseLog.install(logger)
+        let context = SessionContext(filesystem: filesystem, logger: logger, isReady: isReady)
+        let session = try Self.makeSession(options, context)
+        self.context = context
+        self.options = options
+        self.changes = changes
+        self.logger = logger
+        notifier = KernelNotifier(logger: logger) { $0.send(through: session) }
+        state.withLock { $0.session = session }
+    }
+
+    deinit {
+        let (session, mountpoint) = state.withLock { ($0.session, $0.mountpoint) }
+        guard let session else { return }
+        if let mountpoint { _ = mountpoint.unmount(lazily: true) }
+        Self.destroy(session, context)
+    }
+
+    /// Mounts the drive; it answers once `run()` is called.
+    ///
+    /// - Throws: One sentence that says what is wrong and what to do; nothing is left mounted.
+    func mount() throws(CloudFSError) {
+        guard let session = state.withLock({ $0.phase == .new ? $0.session : nil }) else {
+            throw CloudFSError(.internalFailure, "a session is mounted once")
+        }
+        let mountpoint = try Mountpoint(preparing: options)
+        _ = FuseLog.takeLines()
+        guard fuse_session_mount(session.raw, mountpoint.path) == 0 else {
+            throw mountpoint.failure(FuseLog.takeLines())
+        }
+        let device: String?
+        do throws(CloudFSError) {
+            device = try MountTable.top(at: mountpoint.path)?.device
+        } catch {
+            _ = mountpoint.unmount(lazily: true)
+            throw error
+        }
+        state.withLock { state in
+            state.phase = .mounted
+            state.mountpoint = mountpoint
+            state.device = device
+        }
+    }
+
+    /// Answers requests until the drive is unmounted.
+    ///
+    /// Cancelling the task unmounts. Returns after the last request and notification has ended.
+    ///
+    /// - Throws: `internalFailure` if the connection to the kernel failed.
+    func run() async throws(CloudFSError) -> SessionEnd {
+        let session = state.withLock { state -> SharedPointer? in
+            guard state.phase == .mounted else { return nil }
+            state.phase = .running
+            return state.session
+        }
+        guard let session else {
+            throw CloudFSError(.internalFailure, "a session runs once, after it was mounted")
+        }
+        notifier.start()
+        let token = changes.subscribe { [notifier] in notifier.enqueue($0) }
+        let result = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let thread = Thread { continuation.resume(returning: self.loop(session)) }
+                thread.name = "cloudfs-fuse"
+                thread.start()
+            }
+        } onCancel: {
+            unmount()
+        }
+        changes.unsubscribe(token)
+        return try result.get()
+    }
+
+    /// Makes `run()` return: unmounts, and takes the drive from programs that still use it.
+    ///
+    /// Returns at once; the work is done on a thread, because unmounting writes back what
+    /// programs have mapped. Calling it again does nothing.
+    func unmount() {
+        let mountpoint = state.withLock { state -> Mountpoint? in
+            guard !state.isLeaving, state.phase == .mounted || state.phase == .running else {
+                return nil
+            }
+            state.isLeaving = true
+            return state.mountpoint
+        }
+        guard let mountpoint else { return }
+        let thread = Thread { self.leave(mountpoint) }
+        thread.name = "cloudfs-unmount"
+        thread.start()
+    }
+
+    // MARK: - The loop and its end
+
+    /// Runs libfuse's loop on this thread, and cleans up after it.
+    private func loop(_ session: SharedPointer) -> Result<SessionEnd, CloudFSError> {
+        Self.blockSignals()
+        let configuration = fuse_loop_cfg_create()
+        fuse_loop_cfg_set_clone_fd(configuration, 0)
+        fuse_loop_cfg_set_max_threads(configuration, Self.workers)
+        let result = cfuse_session_loop(session.raw, configuration)
+        fuse_loop_cfg_destroy(configuration)
+
+        let end = leftOver()
+        finish(session)
+        if result < 0 {
+            let reason = String(cString: strerror(-result))
+            return .failure(
+                CloudFSError(.internalFailure, "the connection to the kernel failed: \(reason)")
+            )
+        }
+        return .success(end)
+    }
+
+    /// Why the loop ended; a mount that is still there answers nobody any more and is taken away.
+    private func leftOver() -> SessionEnd {
+        let (isLeaving, mountpoint) = state.withLock { ($0.isLeaving, $0.mountpoint) }
+        guard let mountpoint, isOurs(mountpoint) else {
+            return isLeaving ? .unmounted : .unmountedOutside
+        }
+        let number = mountpoint.unmount(lazily: true)
+        if number != 0 {
+            logger.warning(
+                "The dead drive could not be unmounted; run 'fusermount3 -u' on it.",
+                metadata: ["path": "\(mountpoint.path)"]
+            )
+        }
+        return isLeaving ? .unmounted : .aborted
+    }
+
+    /// Ends what still uses libfuse's session, then the session.
+    ///
+    /// `/dev/null` takes the place of `/dev/fuse` first: the kernel then ends whatever waits for
+    /// an answer or holds a notification, and late replies go nowhere instead of into some file
+    /// that got the same descriptor.
+    private func finish(_ session: SharedPointer) {
+        notifier.close()
+        Self.disconnect(session)
+        let isQuiet =
+            context.ledger.finishRequests(within: Self.patience)
+            && notifier.waitUntilStopped(within: Self.patience)
+        state.withLock { state in
+            state.session = nil
+            state.phase = .over
+        }
+        guard isQuiet else {
+            logger.warning("A request or notification did not end with its session.")
+            return
+        }
+        Self.destroy(session, context)
+    }
+
+    // MARK: - Unmounting
+
+    private func leave(_ mountpoint: Mountpoint) {
+        guard isOurs(mountpoint) else { return }
+        let number = mountpoint.unmount(lazily: false)
+        guard number != 0, isOurs(mountpoint) else { return }
+        logger.info(
+            "Programs still use the drive; it is taken from them.",
+            metadata: ["path": "\(mountpoint.path)"]
+        )
+        // Any request wakes a worker, which then sees that the session is over and ends the loop.
+        // Once detached the drive has no path, so its root is held open for that.
+        let root = open(mountpoint.path, CFUSE_O_PATH | O_DIRECTORY | O_CLOEXEC)
+        _ = mountpoint.unmount(lazily: true)
+        // While requests are still answered: a notification that waited for one in the kernel
+        // would keep the connection open for ever.
+        notifier.close()
+        context.ledger.waits.interruptAll()
+        _ = notifier.waitUntilStopped(within: Self.patience)
+        state.withLock { state in
+            if let session = state.session { fuse_session_exit(session.raw) }
+        }
+        guard root >= 0 else { return }
+        var statistics = statvfs()
+        _ = fstatvfs(root, &statistics)
+        close(root)
+    }
+
+    private func isOurs(_ mountpoint: Mountpoint) -> Bool {
+        let device = state.withLock { $0.device }
+        do throws(CloudFSError) {
+            guard let top = try MountTable.top(at: mountpoint.path) else { return false }
+            return top.device == device
+        } catch {
+            logger.warning("\(error)")
+            return false
+        }
+    }
+
+    // MARK: - libfuse
+
+    private static func makeSession(
+        _ options: FuseMountOptions,
+        _ context: SessionContext
+    ) throws(CloudFSError) -> SharedPointer {
+        _ = FuseLog.takeLines()
+        var arguments = options.arguments.map { strdup($0) } + [nil]
+        defer { for argument in arguments { free(argument) } }
+        var operations = FuseOperations.table()
+        let userdata = Unmanaged.passRetained(context).toOpaque()
+        let session = arguments.withUnsafeMutableBufferPointer { buffer in
+            var vector = fuse_args(
+                argc: Int32(buffer.count - 1),
+                argv: buffer.baseAddress,
+                allocated: 0
+            )
+            defer { fuse_opt_free_args(&vector) }
+            return cfuse_session_new(&vector, &operations, userdata)
+        }
+        guard let session else {
+            Unmanaged<SessionContext>.fromOpaque(userdata).release()
+            let reason = FuseLog.takeLines().joined(separator: " ")
+            throw CloudFSError(.invalidArgument, "libfuse refuses the mount options: \(reason)")
+        }
+        return SharedPointer(session)
+    }
+
+    private static func disconnect(_ session: SharedPointer) {
+        let device = fuse_session_fd(session.raw)
+        let nowhere = open("/dev/null", O_RDWR | O_CLOEXEC)
+        guard device >= 0, nowhere >= 0 else { return }
+        dup3(nowhere, device, O_CLOEXEC)
+        close(nowhere)
+    }
+
+    private static func destroy(_ session: SharedPointer, _ context: SessionContext) {
+        fuse_session_destroy(session.raw)
+        Unmanaged.passUnretained(context).release()
+    }
+
+    /// Signals are for the program's own threads; libfuse's workers inherit this mask.
+    private static func blockSignals() {
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD, SIGALRM] {
+            sigaddset(&signals, signal)
+        }
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
+    }
+}

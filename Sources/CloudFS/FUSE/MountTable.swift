@@ -1,0 +1,79 @@
+import Glibc
+
+/// One line of `/proc/self/mountinfo`.
+struct MountRecord: Sendable, Equatable {
+    /// Major and minor number of the file system, as `0:42`: its identity while it exists.
+    var device: String
+    var mountpoint: String
+    /// Like `fuse.cloudfs`.
+    var type: String
+}
+
+/// What is mounted in this mount namespace.
+///
+/// Read instead of `stat`, which would send requests to the drive and could wait for it.
+enum MountTable {
+    /// What is mounted at exactly `mountpoint`; if several are, the one on top.
+    ///
+    /// - Throws: `internalFailure` if the kernel does not tell.
+    static func top(at mountpoint: String) throws(CloudFSError) -> MountRecord? {
+        try parse(read()).last { $0.mountpoint == mountpoint }
+    }
+
+    /// - Source: proc_pid_mountinfo(5)
+    static func parse(_ text: String) -> [MountRecord] {
+        text.split(separator: "\n").compactMap { line in
+            let fields = line.split(separator: " ")
+            guard fields.count > 6, let dash = fields.dropFirst(6).firstIndex(of: "-"),
+                dash + 1 < fields.count
+            else { return nil }
+            return MountRecord(
+                device: String(fields[2]),
+                mountpoint: unescaped(fields[4]),
+                type: unescaped(fields[dash + 1])
+            )
+        }
+    }
+
+    /// Space, tab, newline and backslash are written as three octal digits.
+    private static func unescaped(_ field: Substring) -> String {
+        let bytes = Array(field.utf8)
+        var result: [UInt8] = []
+        var index = 0
+        while index < bytes.count {
+            let digits = bytes[index...].dropFirst().prefix(3)
+            if bytes[index] == UInt8(ascii: "\\"), digits.count == 3,
+                let value = UInt8(String(decoding: digits, as: UTF8.self), radix: 8)
+            {
+                result.append(value)
+                index += 4
+            } else {
+                result.append(bytes[index])
+                index += 1
+            }
+        }
+        return String(decoding: result, as: UTF8.self)
+    }
+
+    private static func read() throws(CloudFSError) -> String {
+        let descriptor = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw failure(Glibc.errno) }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var part = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = Glibc.read(descriptor, &part, part.count)
+            if count < 0, Glibc.errno == EINTR { continue }
+            guard count >= 0 else { throw failure(Glibc.errno) }
+            if count == 0 { return String(decoding: bytes, as: UTF8.self) }
+            bytes += part[..<count]
+        }
+    }
+
+    private static func failure(_ number: Int32) -> CloudFSError {
+        CloudFSError(
+            .internalFailure,
+            "cannot read /proc/self/mountinfo: \(String(cString: strerror(number)))"
+        )
+    }
+}

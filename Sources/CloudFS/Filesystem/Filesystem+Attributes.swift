@@ -1,0 +1,167 @@
+extension Filesystem {
+    /// Longest value of one attribute, in bytes; the kernel's `XATTR_SIZE_MAX`.
+    private static let longestValue = 65_536
+    /// Most bytes of all names and values of one item.
+    private static let mostBytes = 1 << 20
+
+    func attribute(_ name: String, of id: ItemID) throws(CloudFSError) -> [UInt8] {
+        guard name.hasPrefix("user.") else {
+            // Asked before every write and for every line of `ls -l`: answered without a look.
+            throw CloudFSError(.noAttribute, "no such attribute", item: id)
+        }
+        if AttributeName.isReserved(name) {
+            guard let known = AttributeName(name), let value = known.value(for: try facts(of: id))
+            else { throw CloudFSError(.noAttribute, "no attribute \(name)", item: id) }
+            return Array(value.utf8)
+        }
+        guard let value = try catalog.read({ try $0.attribute(name, of: id) }) else {
+            throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
+        }
+        return value
+    }
+
+    func attributeNames(of id: ItemID) throws(CloudFSError) -> [String] {
+        try catalog.read { try $0.attributes(of: id).keys.sorted() }
+    }
+
+    func setAttribute(
+        _ name: String,
+        to value: [UInt8],
+        of id: ItemID,
+        flags: Int32,
+        caller: Caller
+    ) throws(CloudFSError) {
+        if AttributeName.isReserved(name) { return try trigger(name, value, id) }
+        try requireWritable()
+        try Self.requireUserNamespace(name, id)
+        guard value.count <= Self.longestValue else {
+            throw CloudFSError(.attributeTooBig, "the value is longer than 64 KiB", item: id)
+        }
+        try changeAttributes(of: id) { writer in
+            let attributes = try writer.reader.attributes(of: id)
+            if flags & 1 != 0, attributes[name] != nil {
+                throw CloudFSError(.exists, "the attribute exists already", item: id)
+            }
+            if flags & 2 != 0, attributes[name] == nil {
+                throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
+            }
+            let others = attributes.filter { $0.key != name }
+                .reduce(0) { $0 + $1.key.utf8.count + $1.value.count }
+            guard others + name.utf8.count + value.count <= Self.mostBytes else {
+                throw CloudFSError(.attributesFull, "the item has too many attributes", item: id)
+            }
+            try writer.setAttribute(name, to: value, of: id)
+        }
+    }
+
+    func removeAttribute(_ name: String, of id: ItemID, caller: Caller) throws(CloudFSError) {
+        if AttributeName.isReserved(name) {
+            guard AttributeName(name) == .pin else {
+                throw CloudFSError(.attributeReadOnly, "\(name) cannot be removed", item: id)
+            }
+            return try setPolicy(.inherited, of: id)
+        }
+        try requireWritable()
+        try Self.requireUserNamespace(name, id)
+        try changeAttributes(of: id) { writer in
+            guard try writer.reader.attribute(name, of: id) != nil else {
+                throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
+            }
+            try writer.removeAttribute(name, of: id)
+        }
+    }
+
+    private static func requireUserNamespace(
+        _ name: String,
+        _ id: ItemID
+    ) throws(CloudFSError) {
+        guard name.hasPrefix("user.") else {
+            throw CloudFSError(
+                .attributeReadOnly,
+                "only attributes named user.… are stored",
+                item: id
+            )
+        }
+    }
+
+    private func changeAttributes(
+        of id: ItemID,
+        _ change: (CatalogWriter) throws -> Void
+    ) throws(CloudFSError) {
+        let notBefore = notBefore
+        let now = clocks.now()
+        try catalog.write { writer in
+            let record = try writer.reader.existing(id)
+            try change(writer)
+            try writer.touch(id, at: now)
+            if record.item.kind.isSynced, id != .root {
+                try writer.markMetadataChanged(id, notBefore: notBefore)
+            }
+        }
+        uploader.wake.raise()
+    }
+
+    // MARK: - Attributes that do something
+
+    private func trigger(_ name: String, _ value: [UInt8], _ id: ItemID) throws(CloudFSError) {
+        switch AttributeName(name) {
+        case .pin:
+            let word = String(decoding: value, as: UTF8.self).trimmingSuffix("\n")
+            guard let policy = ContentPolicy(word: word) else {
+                throw CloudFSError(
+                    .invalidArgument,
+                    "pin is one of inherit, on-demand, pinned, excluded",
+                    item: id
+                )
+            }
+            try setPolicy(policy, of: id)
+        case .hydrate: _ = try download(id)
+        case .evict: try evictOne(id)
+        default:
+            throw CloudFSError(.attributeReadOnly, "\(name) cannot be written", item: id)
+        }
+    }
+
+    private func evictOne(_ id: ItemID) throws(CloudFSError) {
+        let record = try catalog.read { try $0.existing(id) }
+        guard record.item.kind == .folder else { return try evictor.evict(id) }
+        for below in try catalog.read({ try $0.localFiles(below: id) }) {
+            do throws(CloudFSError) {
+                try evictor.evict(below)
+            } catch  where error.code == .claimed || error.code == .exists || error.code == .denied
+            {
+                // Of a folder what can go goes; the command reports what stays and why.
+                continue
+            }
+        }
+    }
+
+    /// Sets what is asked of an item; what is pinned begins to download.
+    func setPolicy(_ policy: ContentPolicy, of id: ItemID) throws(CloudFSError) {
+        let notBefore = notBefore
+        try catalog.write { writer in
+            try writer.setPolicy(policy, of: id)
+            let isPinned = try writer.reader.effectivePolicy(of: id) == .pinned
+            try writer.setWantedBelow(id, isPinned)
+            if policy != .excluded { try writer.enqueueChangedBelow(id, notBefore: notBefore) }
+        }
+        downloader.noticeWanted()
+        uploader.wake.raise()
+        evictor.noticeUse()
+    }
+
+    /// Begins to bring a file, or all files below a folder, here.
+    ///
+    /// - Returns: How many files are to come.
+    func download(_ id: ItemID) throws(CloudFSError) -> Int {
+        let count = try catalog.write { try $0.setWantedBelow(id, true) }
+        downloader.noticeWanted()
+        return count
+    }
+}
+
+extension String {
+    fileprivate func trimmingSuffix(_ suffix: String) -> String {
+        hasSuffix(suffix) ? String(dropLast(suffix.count)) : self
+    }
+}

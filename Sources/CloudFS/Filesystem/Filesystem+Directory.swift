@@ -1,0 +1,78 @@
+extension Filesystem {
+    func openFolder(_ id: ItemID) throws(CloudFSError) -> Answer<UInt64> {
+        let record = try catalog.read { try $0.existing(id) }
+        try Self.requireFolder(record)
+        if record.isListed { return .ready(try handles.add(folder: id)) }
+        return .pending { () throws(CloudFSError) in
+            try await self.ensureListed(id, within: self.options.listingDeadline)
+            return try self.handles.add(folder: id)
+        }
+    }
+
+    /// Emits entries from `offset` on, until there are no more or `emit` says that it is full.
+    ///
+    /// An offset is the row of a name, not a position in a snapshot: a stream goes on where it
+    /// was in another process, and sees each name once however the folder changes meanwhile.
+    func readFolder(
+        _ handle: UInt64,
+        offset: Int64,
+        withAttributes: Bool,
+        emit: (DirectoryEntry) -> Bool
+    ) throws(CloudFSError) {
+        let folder = try handles.folder(handle)
+        var offset = offset
+        if offset < Self.firstName, !(try emitDots(folder, from: offset, emit)) { return }
+        offset = max(offset, Self.firstName)
+        while true {
+            let position = offset - Self.firstName
+            let page = try catalog.read {
+                try $0.children(of: folder, after: position, limit: 128)
+            }
+            for child in page {
+                offset = child.position + Self.firstName
+                let entry = DirectoryEntry(
+                    name: child.name,
+                    attributes: attributes(of: child.record),
+                    offset: offset,
+                    isCacheable: true
+                )
+                guard emit(entry) else { return }
+            }
+            if page.count < 128 { return }
+        }
+    }
+
+    /// Offsets 1 and 2 are behind `.` and `..`; names follow.
+    private static let firstName: Int64 = 2
+
+    private func emitDots(
+        _ folder: ItemID,
+        from offset: Int64,
+        _ emit: (DirectoryEntry) -> Bool
+    ) throws(CloudFSError) -> Bool {
+        let (own, above) = try catalog.read { reader in
+            let own = try reader.existing(folder)
+            let parent = try reader.name(of: folder)?.parent ?? folder
+            return (own, try reader.existing(parent))
+        }
+        let dots: [(String, ItemRecord)] = [(".", own), ("..", above)]
+        for (index, (name, record)) in dots.enumerated() where Int64(index) >= offset {
+            let entry = DirectoryEntry(
+                name: Array(name.utf8),
+                attributes: attributes(of: record),
+                offset: Int64(index) + 1,
+                isCacheable: false
+            )
+            guard emit(entry) else { return false }
+        }
+        return true
+    }
+
+    func releaseFolder(_ handle: UInt64) {
+        handles.removeFolder(handle)
+    }
+
+    func synchronizeFolder(_ id: ItemID, dataOnly: Bool) throws(CloudFSError) {
+        try catalog.makeDurable()
+    }
+}

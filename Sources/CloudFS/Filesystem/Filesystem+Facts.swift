@@ -1,0 +1,67 @@
+import Synchronization
+
+extension Filesystem {
+    /// Everything attributes and status tell about an item, from catalog and live state.
+    func facts(of id: ItemID) throws(CloudFSError) -> ItemFacts {
+        let (record, facts) = try catalog.read { reader in
+            let record = try reader.existing(id)
+            return (record, try catalogFacts(of: record, reader))
+        }
+        return live(facts, record)
+    }
+
+    /// The same for an item that was just read.
+    func facts(of record: ItemRecord, _ reader: CatalogReader) throws -> ItemFacts {
+        live(try catalogFacts(of: record, reader), record)
+    }
+
+    private func catalogFacts(
+        of record: ItemRecord,
+        _ reader: CatalogReader
+    ) throws -> ItemFacts {
+        let item = record.item
+        let name = try reader.name(of: item.id)
+        let outbox = try reader.outboxEntry(of: item.id)
+        var facts = ItemFacts(
+            item: item,
+            effectivePolicy: try reader.effectivePolicy(of: item.id),
+            size: item.size,
+            localBytes: 0,
+            contentType: contentTypes.type(
+                of: item.kind,
+                name: name.map { String(decoding: $0.name, as: UTF8.self) } ?? ""
+            ),
+            container: options.containerName
+        )
+        facts.isQueued = outbox.map { !$0.isHeld } ?? false
+        facts.isLocalOnly = outbox?.isHeld ?? false || !item.kind.isSynced
+        facts.hasConflicts = try reader.hasConflicts(record)
+        facts.hasNewer = try reader.newer(of: item.id) != nil
+        facts.error = outbox?.errorMessage
+        facts.version = try reader.base(of: item.id)?.version
+        switch item.content.residency {
+        case .resident: facts.localBytes = item.size
+        case .placeholder: facts.localBytes = 0
+        case .partial:
+            facts.localBytes = try reader.ranges(of: item.id).reduce(0) { $0 + Int64($1.count) }
+        }
+        return facts
+    }
+
+    private func live(_ facts: ItemFacts, _ record: ItemRecord) -> ItemFacts {
+        guard facts.item.kind == .file else { return facts }
+        var facts = facts
+        facts.error = facts.error ?? downloader.failure(of: record.id)?.message
+        guard let file = files.live(record.id) else { return facts }
+        file.state.withLock { state in
+            guard state.isLoaded else { return }
+            facts.size = state.size
+            facts.localBytes = state.presentByteCount
+            facts.item.content.residency = state.residency
+            facts.isDownloading = !state.fetches.isEmpty
+            facts.sentBytes = state.sentBytes
+            facts.hasNewer = facts.hasNewer || state.hasNewer
+        }
+        return facts
+    }
+}

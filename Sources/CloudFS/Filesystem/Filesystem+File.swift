@@ -1,0 +1,298 @@
+import Glibc
+import Logging
+import Synchronization
+
+extension Filesystem {
+    // MARK: - Opening
+
+    func open(
+        _ id: ItemID,
+        flags: Int32,
+        caller: Caller
+    ) throws(CloudFSError) -> Answer<OpenedFile> {
+        if hydrator.files.hydration.policy == .full, !OpenFlags.truncates(flags) {
+            return .pending { () throws(CloudFSError) in
+                try await self.openComplete(id, flags: flags, caller: caller)
+            }
+        }
+        do throws(CloudFSError) {
+            return .ready(try openNow(id, flags: flags, caller: caller))
+        } catch  where error.code == .claimed {
+            return .pending { () throws(CloudFSError) in
+                try await self.openWhenFree(id, flags: flags, caller: caller)
+            }
+        }
+    }
+
+    /// Opens without waiting for anything.
+    ///
+    /// - Throws: `claimed` when a coordinated program keeps writers out; `readOnly`, `notFound`.
+    func openNow(
+        _ id: ItemID,
+        flags: Int32,
+        caller: Caller
+    ) throws(CloudFSError) -> OpenedFile {
+        var claim: Claim?
+        if OpenFlags.isWritable(flags) {
+            try requireWritable()
+            claim = try coordinator.tryClaim([.writing(id)], purpose: .mount)
+        }
+        return try open(id, flags: flags, caller: caller, claim: claim)
+    }
+
+    private func openWhenFree(
+        _ id: ItemID,
+        flags: Int32,
+        caller: Caller
+    ) async throws(CloudFSError) -> OpenedFile {
+        let claim = try await coordinator.claim(
+            [.writing(id)],
+            purpose: .mount,
+            timeout: .seconds(30)
+        )
+        return try open(id, flags: flags, caller: caller, claim: claim)
+    }
+
+    private func openComplete(
+        _ id: ItemID,
+        flags: Int32,
+        caller: Caller
+    ) async throws(CloudFSError) -> OpenedFile {
+        let opened = try openNow(id, flags: flags, caller: caller)
+        do throws(CloudFSError) {
+            try await hydrator.complete(try handles.file(opened.handle).file)
+        } catch {
+            release(opened.handle, lockOwner: 0, releasesFlock: false)
+            throw error
+        }
+        return opened
+    }
+
+    private func open(
+        _ id: ItemID,
+        flags: Int32,
+        caller: Caller,
+        claim: Claim?
+    ) throws(CloudFSError) -> OpenedFile {
+        do throws(CloudFSError) {
+            let file = try files.acquire(id)
+            do throws(CloudFSError) {
+                return try open(file, flags: flags, caller: caller, claim: claim)
+            } catch {
+                try files.release(file)
+                throw error
+            }
+        } catch {
+            claim?.end()
+            throw error
+        }
+    }
+
+    private func open(
+        _ file: OpenFile,
+        flags: Int32,
+        caller: Caller,
+        claim: Claim?
+    ) throws(CloudFSError) -> OpenedFile {
+        if OpenFlags.truncates(flags), OpenFlags.isWritable(flags) {
+            hydrator.perform(try files.truncate(file, to: 0), on: file)
+        }
+        let now = clocks.now()
+        let (generation, keepsCache) = file.state.withLock { state in
+            state.handles += 1
+            if OpenFlags.isWritable(flags) { state.writers += 1 }
+            if now.since(state.lastUsed) > .seconds(60) {
+                state.lastUsed = now
+                state.hasUnsavedUse = state.generation != 0
+            }
+            let keepsCache = state.isCachedByKernel
+            state.isCachedByKernel = true
+            return (state.generation, keepsCache)
+        }
+        do throws(CloudFSError) {
+            let handle = try handles.add(
+                file,
+                flags: flags,
+                claim: claim,
+                generation: generation,
+                process: caller.processID
+            )
+            return OpenedFile(handle: handle.number, keepsCache: keepsCache, isDirect: false)
+        } catch {
+            forgetHandle(of: file, flags: flags)
+            throw error
+        }
+    }
+
+    private func forgetHandle(of file: OpenFile, flags: Int32) {
+        file.state.withLock { state in
+            state.handles -= 1
+            if OpenFlags.isWritable(flags) { state.writers -= 1 }
+        }
+    }
+
+    // MARK: - Reading and writing
+
+    func read(
+        _ handle: UInt64,
+        offset: Int64,
+        count: Int
+    ) throws(CloudFSError) -> Answer<ReadSource> {
+        let handle = try handles.file(handle)
+        guard handle.isReadable else { throw Self.badMode(handle) }
+        let (source, isHere) = try source(handle.file, offset, count)
+        guard !isHere else { return .ready(source) }
+        let range = offset..<offset + Int64(count)
+        guard let wait = try hydrator.begin(handle.file, range: range, handle: handle.number) else {
+            return .ready(try self.source(handle.file, offset, count).source)
+        }
+        return .pending { () throws(CloudFSError) in
+            try await self.hydrator.finish(wait)
+            return try self.source(handle.file, offset, count).source
+        }
+    }
+
+    /// Where the bytes are or will be, and whether they need no fetching.
+    private func source(
+        _ file: OpenFile,
+        _ offset: Int64,
+        _ count: Int
+    ) throws(CloudFSError) -> (source: ReadSource, isHere: Bool) {
+        try file.state.withLock { state throws(CloudFSError) in
+            guard offset < state.size, count > 0 else { return (.bytes([]), true) }
+            let count = Int(min(Int64(count), state.size - offset))
+            let content = try files.content(of: &state, file.id)
+            return (.file(content, offset: offset, count: count), state.plan == nil)
+        }
+    }
+
+    func write(
+        _ handle: UInt64,
+        offset: Int64,
+        count: Int,
+        receive: (ContentFile, Int64, Int) throws(CloudFSError) -> Int
+    ) throws(CloudFSError) -> Int {
+        let handle = try handles.file(handle)
+        guard handle.isWritable else { throw Self.badMode(handle) }
+        let (written, actions) = try files.write(
+            handle.file,
+            at: offset,
+            appends: handle.appends,
+            count: count,
+            receive: receive
+        )
+        hydrator.perform(actions, on: handle.file)
+        return written
+    }
+
+    private static func badMode(_ handle: FileHandle) -> CloudFSError {
+        CloudFSError(.badHandle, "the file is not open for that", item: handle.file.id)
+    }
+
+    func allocate(
+        _ handle: UInt64,
+        mode: Int32,
+        offset: Int64,
+        count: Int64
+    ) throws(CloudFSError) {
+        let handle = try handles.file(handle)
+        guard handle.isWritable else { throw Self.badMode(handle) }
+        guard let mode = AllocationMode(rawValue: mode) else {
+            throw CloudFSError(.unsupported, "this kind of fallocate is not supported")
+        }
+        let (end, overflow) = offset.addingReportingOverflow(count)
+        guard offset >= 0, count > 0, !overflow, end > 0 else {
+            throw CloudFSError(.invalidArgument, "not a range to allocate")
+        }
+        let actions = try files.allocate(handle.file, mode: mode, offset: offset, count: count)
+        hydrator.perform(actions, on: handle.file)
+    }
+
+    func copyRange(
+        from source: UInt64,
+        at sourceOffset: Int64,
+        to destination: UInt64,
+        at destinationOffset: Int64,
+        count: Int
+    ) throws(CloudFSError) -> Int {
+        let input = try handles.file(source)
+        let output = try handles.file(destination)
+        guard input.isReadable, output.isWritable else { throw Self.badMode(output) }
+        return try files.copy(
+            from: input.file,
+            at: sourceOffset,
+            to: output.file,
+            at: destinationOffset,
+            count: count
+        )
+    }
+
+    /// Absent bytes count as data: taken for holes, they would be stored as zeros by `cp` and `tar`.
+    func seek(
+        _ handle: UInt64,
+        offset: Int64,
+        target: SeekTarget
+    ) throws(CloudFSError) -> Int64 {
+        let file = try handles.file(handle).file
+        let (size, content) = try file.state.withLock {
+            state throws(CloudFSError) -> (Int64, ContentFile?) in
+            let isHere = state.plan == nil && state.generation != 0
+            return (state.size, isHere ? try files.content(of: &state, file.id) : nil)
+        }
+        guard offset >= 0, offset < size else {
+            throw CloudFSError(.noData, "nothing there", item: file.id)
+        }
+        guard let content else { return target == .data ? offset : size }
+        guard let found = try content.seek(from: offset, hole: target == .hole) else {
+            throw CloudFSError(.noData, "no data there", item: file.id)
+        }
+        return min(found, size)
+    }
+
+    // MARK: - Closing
+
+    func flush(_ handle: UInt64, lockOwner: UInt64) throws(CloudFSError) {
+        let handle = try handles.file(handle)
+        locks.unlockAll(on: handle.file.id, owner: lockOwner, family: .posix)
+        guard handle.isWritable else { return }
+        try handle.file.state.withLock { state throws(CloudFSError) in
+            try files.save(&state, handle.file.id)
+        }
+        uploader.wake.raise()
+    }
+
+    func synchronize(_ handle: UInt64, dataOnly: Bool) throws(CloudFSError) {
+        try files.synchronize(try handles.file(handle).file)
+    }
+
+    func release(_ number: UInt64, lockOwner: UInt64, releasesFlock: Bool) {
+        guard let handle = handles.removeFile(number) else { return }
+        let file = handle.file
+        if releasesFlock { locks.unlockAll(on: file.id, owner: lockOwner, family: .flock) }
+        forgetHandle(of: file, flags: handle.flags)
+        handle.claim?.end()
+        let hasNewer = file.state.withLock { $0.hasNewer && !$0.isInUse }
+        do {
+            try files.release(file)
+            if handle.isWritable { try settle(file.id) }
+        } catch {
+            logger.error(
+                "the state of a closed file could not be stored",
+                metadata: ["item.id": "\(file.id)", "error": "\(error)"]
+            )
+        }
+        if hasNewer { Task { await feed.hintParent(of: file.id) } }
+        evictor.noticeUse()
+    }
+
+    /// A change rests for the quiet time from the close on.
+    private func settle(_ id: ItemID) throws(CloudFSError) {
+        let notBefore = notBefore
+        try catalog.write { writer in
+            if try writer.reader.outboxEntry(of: id)?.errorCode == nil {
+                try writer.postpone(id, until: notBefore)
+            }
+        }
+        uploader.wake.raise()
+    }
+}

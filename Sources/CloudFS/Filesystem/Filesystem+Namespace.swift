@@ -1,0 +1,329 @@
+import Glibc
+import Synchronization
+
+extension Filesystem {
+    // MARK: - Looking
+
+    func lookup(
+        _ name: ItemName,
+        in parent: ItemID
+    ) throws(CloudFSError) -> Answer<LookupResult> {
+        if parent == .root, name == .reserved { return .ready(.absent(isCacheable: true)) }
+        let (child, isListed) = try catalog.read { reader -> (ItemRecord?, Bool) in
+            if let child = try reader.child(name.bytes, of: parent) { return (child, true) }
+            return (nil, try reader.existing(parent).isListed)
+        }
+        if let child { return .ready(.found(entry(child))) }
+        if isListed { return .ready(.absent(isCacheable: true)) }
+        return .pending { () throws(CloudFSError) in
+            try await self.ensureListed(parent, within: self.options.lookupDeadline)
+            let child = try self.catalog.read { try $0.child(name.bytes, of: parent) }
+            return child.map { .found(self.entry($0)) } ?? .absent(isCacheable: true)
+        }
+    }
+
+    func linkTarget(of id: ItemID) throws(CloudFSError) -> [UInt8] {
+        let record = try catalog.read { try $0.existing(id) }
+        guard let target = record.item.linkTarget else {
+            throw CloudFSError(.invalidArgument, "only symbolic links have a target", item: id)
+        }
+        return target
+    }
+
+    // MARK: - Making
+
+    func makeFolder(
+        _ name: ItemName,
+        in parent: ItemID,
+        permissions: UInt16,
+        caller: Caller
+    ) throws(CloudFSError) -> Entry {
+        try make(.folder, name, in: parent, permissions: permissions, caller: caller)
+    }
+
+    func makeNode(
+        _ name: ItemName,
+        in parent: ItemID,
+        kind: ItemKind,
+        permissions: UInt16,
+        caller: Caller
+    ) throws(CloudFSError) -> Entry {
+        try make(kind, name, in: parent, permissions: permissions, caller: caller)
+    }
+
+    func makeSymlink(
+        _ name: ItemName,
+        in parent: ItemID,
+        target: [UInt8],
+        caller: Caller
+    ) throws(CloudFSError) -> Entry {
+        try make(
+            .symlink,
+            name,
+            in: parent,
+            permissions: 0o777,
+            caller: caller,
+            target: target
+        )
+    }
+
+    func makeHardLink(
+        to id: ItemID,
+        _ name: ItemName,
+        in parent: ItemID
+    ) throws(CloudFSError) -> Entry {
+        throw CloudFSError(.notPermitted, "the drive has no hard links", item: id)
+    }
+
+    func createFile(
+        _ name: ItemName,
+        in parent: ItemID,
+        permissions: UInt16,
+        flags: Int32,
+        caller: Caller
+    ) throws(CloudFSError) -> (Entry, OpenedFile) {
+        let entry = try make(
+            .file,
+            name,
+            in: parent,
+            permissions: permissions,
+            caller: caller
+        )
+        let opened = try openNow(entry.attributes.id, flags: flags & ~O_TRUNC, caller: caller)
+        return (entry, opened)
+    }
+
+    private func make(
+        _ kind: ItemKind,
+        _ name: ItemName,
+        in parent: ItemID,
+        permissions: UInt16,
+        caller: Caller,
+        target: [UInt8]? = nil
+    ) throws(CloudFSError) -> Entry {
+        try requireWritable()
+        try requireFree(name, in: parent)
+        let now = clocks.now()
+        let notBefore = notBefore
+        let record = try catalog.write { writer in
+            let folder = try writer.reader.existing(parent)
+            try Self.requireFolder(folder)
+            guard try writer.reader.name(of: parent) != nil || parent == .root else {
+                throw CloudFSError(.notFound, "the folder was deleted", item: parent)
+            }
+            guard try writer.reader.child(name.bytes, of: parent) == nil else {
+                throw CloudFSError(.exists, "\(name) exists already", item: parent)
+            }
+            var new = NewItem(
+                container: folder.item.container,
+                kind: kind,
+                metadata: Self.metadata(
+                    of: kind,
+                    permissions: permissions,
+                    in: folder,
+                    caller: caller,
+                    now
+                )
+            )
+            new.linkTarget = target
+            new.size = Int64(target?.count ?? 0)
+            new.isListed = kind == .folder
+            var record = try writer.insert(new, name: name.bytes, in: parent, at: now)
+            if kind == .file { record = try addContent(to: record, writer) }
+            try writer.touchFolder(parent, at: now)
+            if kind.isSynced { try writer.enqueue(record.id, notBefore: notBefore) }
+            return record
+        }
+        uploader.wake.raise()
+        return entry(record)
+    }
+
+    /// A new file has its content file from the start: its bytes exist nowhere else.
+    private func addContent(to record: ItemRecord, _ writer: CatalogWriter) throws -> ItemRecord {
+        let (generation, _) = try files.makeContent(for: record.id, size: 0)
+        try writer.setContent(of: record.id, generation: generation, residency: .resident)
+        try writer.markDirty(record.id, notBefore: notBefore)
+        return try writer.reader.existing(record.id)
+    }
+
+    /// New items belong to the caller; a folder with the set-group-id bit hands on its group.
+    private static func metadata(
+        of kind: ItemKind,
+        permissions: UInt16,
+        in folder: ItemRecord,
+        caller: Caller,
+        _ now: Timestamp
+    ) -> ItemMetadata {
+        var permissions = kind == .symlink ? 0o777 : permissions & ~caller.umask & 0o7777
+        var groupID = caller.groupID
+        if folder.item.metadata.permissions & 0o2000 != 0 {
+            groupID = folder.item.metadata.groupID
+            if kind == .folder { permissions |= 0o2000 }
+        }
+        return ItemMetadata(
+            permissions: permissions,
+            userID: caller.userID,
+            groupID: groupID,
+            modified: now
+        )
+    }
+
+    static func requireFolder(_ record: ItemRecord) throws(CloudFSError) {
+        guard record.item.kind == .folder else {
+            throw CloudFSError(.notDirectory, "not a folder", item: record.id)
+        }
+    }
+
+    // MARK: - Removing
+
+    func removeFile(_ name: ItemName, from parent: ItemID) throws(CloudFSError) {
+        try requireWritable()
+        try requireFree(name, in: parent)
+        let now = clocks.now()
+        let notBefore = notBefore
+        let id = try catalog.write { writer in
+            let record = try Self.child(name, of: parent, writer.reader)
+            guard record.item.kind != .folder else {
+                throw CloudFSError(.isDirectory, "\(name) is a folder", item: record.id)
+            }
+            try writer.unlink(record.id, at: now, notBefore: notBefore)
+            return record.id
+        }
+        try didUnlink(id)
+    }
+
+    func removeFolder(_ name: ItemName, from parent: ItemID) throws(CloudFSError) {
+        try requireWritable()
+        try requireFree(name, in: parent)
+        let now = clocks.now()
+        let notBefore = notBefore
+        let id = try catalog.write { writer in
+            let record = try Self.child(name, of: parent, writer.reader)
+            try Self.requireFolder(record)
+            try Self.requireEmpty(record, writer.reader)
+            try writer.unlink(record.id, at: now, notBefore: notBefore)
+            return record.id
+        }
+        try didUnlink(id)
+    }
+
+    private static func child(
+        _ name: ItemName,
+        of parent: ItemID,
+        _ reader: CatalogReader
+    ) throws -> ItemRecord {
+        guard let record = try reader.child(name.bytes, of: parent) else {
+            throw CloudFSError(.notFound, "\(name) does not exist", item: parent)
+        }
+        return record
+    }
+
+    /// A folder that was never listed may hold anything.
+    private static func requireEmpty(_ record: ItemRecord, _ reader: CatalogReader) throws {
+        guard record.isListed, try !reader.hasChildren(record.id) else {
+            throw CloudFSError(.notEmpty, "the folder is not empty", item: record.id)
+        }
+    }
+
+    /// Lets go of an item that lost its name, now or with its last handle.
+    private func didUnlink(_ id: ItemID) throws(CloudFSError) {
+        if let file = files.live(id) {
+            file.state.withLock { $0.isUnlinked = true }
+        }
+        try files.eraseIfUnused(id)
+        uploader.wake.raise()
+    }
+
+    // MARK: - Renaming
+
+    func rename(
+        _ name: ItemName,
+        in parent: ItemID,
+        to newName: ItemName,
+        in newParent: ItemID,
+        mode: RenameMode
+    ) throws(CloudFSError) {
+        try requireWritable()
+        try requireFree(name, in: parent)
+        try requireFree(newName, in: newParent)
+        let now = clocks.now()
+        let notBefore = notBefore
+        let victim = try catalog.write { writer -> ItemID? in
+            let reader = writer.reader
+            let source = try Self.child(name, of: parent, reader)
+            let target = try reader.child(newName.bytes, of: newParent)
+            try Self.requireMovable(source, to: newParent, reader)
+            switch mode {
+            case .exchange:
+                guard let target else {
+                    throw CloudFSError(.notFound, "\(newName) does not exist", item: newParent)
+                }
+                try Self.requireMovable(target, to: parent, reader)
+                try writer.exchange(source.id, target.id, at: now, notBefore: notBefore)
+                try release(source, writer)
+                try release(target, writer)
+                return nil
+            case .noReplace where target != nil:
+                throw CloudFSError(.exists, "\(newName) exists already", item: newParent)
+            case .noReplace, .replacing:
+                if target?.id == source.id { return nil }
+                if let target { try Self.requireReplaceable(target, by: source, reader) }
+                try writer.rename(
+                    source.id,
+                    to: newName.bytes,
+                    in: newParent,
+                    replacing: target?.id,
+                    at: now,
+                    notBefore: notBefore
+                )
+                try release(source, writer)
+                return target?.id
+            }
+        }
+        if let victim { try didUnlink(victim) }
+        uploader.wake.raise()
+    }
+
+    /// A new name may be one that is synced, where the old one was not: whatever was held back
+    /// because of its name is looked at again.
+    private func release(_ record: ItemRecord, _ writer: CatalogWriter) throws {
+        guard try writer.reader.outboxEntry(of: record.id)?.isHeld == true else { return }
+        let ids =
+            record.item.kind == .folder
+            ? try writer.reader.descendants(of: record.id) : [record.id]
+        for id in ids { try writer.setHeld(false, of: id) }
+    }
+
+    private static func requireMovable(
+        _ record: ItemRecord,
+        to folder: ItemID,
+        _ reader: CatalogReader
+    ) throws {
+        let target = try reader.existing(folder)
+        try requireFolder(target)
+        guard target.item.container == record.item.container else {
+            throw CloudFSError(.crossContainer, "the folder is in another container", item: folder)
+        }
+        guard record.item.kind == .folder, try reader.isInside(folder, of: record.id) else {
+            return
+        }
+        throw CloudFSError(
+            .invalidArgument,
+            "a folder cannot be moved into itself",
+            item: record.id
+        )
+    }
+
+    private static func requireReplaceable(
+        _ target: ItemRecord,
+        by source: ItemRecord,
+        _ reader: CatalogReader
+    ) throws {
+        if target.item.kind == .folder {
+            try requireFolder(source)
+            try requireEmpty(target, reader)
+        } else if source.item.kind == .folder {
+            throw CloudFSError(.notDirectory, "the target is not a folder", item: target.id)
+        }
+    }
+}

@@ -1,0 +1,147 @@
+import Logging
+import Synchronization
+
+/// What POSIX calls mean on a drive: the dependencies, and what all operations share.
+///
+/// Methods run on the kernel adapter's worker threads. They finish without the network; what must
+/// wait comes back as `Answer.pending`.
+///
+/// Lock order: claim, then a file's state, then the handle table or the catalog. One of each kind
+/// at a time; none is held across a reply or a notification.
+final class Filesystem: Sendable {
+    let files: OpenFiles
+    let hydrator: Hydrator
+    let feed: ChangeFeed
+    let uploader: Uploader
+    let evictor: Evictor
+    let downloader: Downloader
+    let coordinator: Coordinator
+    let locks: LockCoordinator
+    let handles: HandleTable
+    let hub: ChangeHub
+    let connection: Connection
+    let contentTypes = ContentTypes.installed()
+    let options: Options
+    let logger: Logger
+
+    struct Options: Sendable {
+        var isReadOnly = false
+        /// How long the first listing of a folder is waited for.
+        var listingDeadline = Duration.seconds(10)
+        /// The same for a lookup, which blocks others in its folder.
+        var lookupDeadline = Duration.seconds(2)
+        var isIgnored: @Sendable (ItemName, Bool) -> Bool
+        /// The name of the container that attributes show.
+        var containerName: String
+    }
+
+    var catalog: Catalog { files.catalog }
+    var clocks: Clocks { files.clocks }
+
+    init(
+        files: OpenFiles,
+        hydrator: Hydrator,
+        feed: ChangeFeed,
+        uploader: Uploader,
+        evictor: Evictor,
+        downloader: Downloader,
+        coordinator: Coordinator,
+        locks: LockCoordinator,
+        handles: HandleTable,
+        hub: ChangeHub,
+        connection: Connection,
+        options: Options,
+        logger: Logger
+    ) {
+        self.files = files
+        self.hydrator = hydrator
+        self.feed = feed
+        self.uploader = uploader
+        self.evictor = evictor
+        self.downloader = downloader
+        self.coordinator = coordinator
+        self.locks = locks
+        self.handles = handles
+        self.hub = hub
+        self.connection = connection
+        self.options = options
+        self.logger = logger
+    }
+
+    /// When a change made now may be sent.
+    var notBefore: Timestamp { clocks.now() + files.quietTime }
+
+    func requireWritable() throws(CloudFSError) {
+        guard !options.isReadOnly else {
+            throw CloudFSError(.readOnly, "the drive is mounted read-only")
+        }
+    }
+
+    /// Refuses what belongs to CloudFS itself.
+    ///
+    /// - Throws: `notPermitted`.
+    func requireFree(_ name: ItemName, in parent: ItemID) throws(CloudFSError) {
+        guard parent == .root, name == .reserved else { return }
+        throw CloudFSError(.notPermitted, "the name .cloudfs belongs to CloudFS", item: parent)
+    }
+
+    // MARK: - Attributes
+
+    /// What `stat` shows; for a file in use its live size and times.
+    func attributes(of record: ItemRecord) -> Attributes {
+        let item = record.item
+        var size = item.size
+        var modified = item.metadata.modified
+        var changed = item.changed
+        if item.kind == .file, let live = files.live(item.id) {
+            live.state.withLock { state in
+                guard state.isLoaded else { return }
+                size = state.size
+                modified = state.modified
+                changed = max(changed, state.changed)
+            }
+        }
+        return Attributes(
+            id: item.id,
+            kind: item.kind,
+            permissions: item.metadata.permissions,
+            linkCount: 1,
+            userID: item.metadata.userID,
+            groupID: item.metadata.groupID,
+            size: size,
+            blocks: Self.blocks(size: size, localBytes: record.localBytes),
+            accessed: item.accessed,
+            modified: modified,
+            changed: changed,
+            isCacheable: true
+        )
+    }
+
+    /// Blocks on this machine's disk, but never 0 for a file with bytes: `tar` and `cp` would take
+    /// it for one big hole and store zeros.
+    private static func blocks(size: Int64, localBytes: Int64) -> Int64 {
+        size == 0 ? 0 : max(1, (localBytes + 511) / 512)
+    }
+
+    func entry(_ record: ItemRecord) -> Entry {
+        Entry(attributes: attributes(of: record), isCacheable: true)
+    }
+
+    /// Waits for a listing of the folder, with a deadline.
+    func ensureListed(_ folder: ItemID, within limit: Duration) async throws(CloudFSError) {
+        let timeout = CloudFSError(
+            .timedOut,
+            "the cloud did not list the folder in time",
+            item: folder
+        )
+        do {
+            try await withDeadline(limit, or: timeout) { try await self.feed.ensureListed(folder) }
+        } catch let error as CloudFSError {
+            // A folder that cannot be listed is never reported as empty or absent.
+            throw error.code == .notFound
+                ? CloudFSError(.offline, error.message, item: folder, cause: error) : error
+        } catch {
+            throw CloudFSError(.cancelled, "waiting for a listing was interrupted", item: folder)
+        }
+    }
+}

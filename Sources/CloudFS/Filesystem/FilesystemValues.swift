@@ -1,0 +1,113 @@
+/// Who makes a request, as the kernel tells it.
+struct Caller: Sendable {
+    var userID: UInt32
+    var groupID: UInt32
+    var processID: Int32
+    /// The mask of permission bits that new items do not get.
+    var umask: UInt16
+}
+
+/// An answer that is here, or work that brings it and may wait.
+///
+/// `pending` work runs in a task, off the kernel's threads; cancelling the task ends the wait
+/// with `cancelled`.
+enum Answer<Value: Sendable>: Sendable {
+    case ready(Value)
+    case pending(@Sendable () async throws(CloudFSError) -> Value)
+}
+
+/// What `stat` shows of an item.
+struct Attributes: Sendable, Equatable {
+    var id: ItemID
+    var kind: ItemKind
+    var permissions: UInt16
+    var linkCount: UInt32
+    var userID: UInt32
+    var groupID: UInt32
+    /// Bytes.
+    var size: Int64
+    /// Units of 512 bytes on this machine's disk; never 0 for a file that is not empty.
+    var blocks: Int64
+    var accessed: Timestamp
+    var modified: Timestamp
+    var changed: Timestamp
+    /// Whether the kernel may keep these attributes until it is told otherwise.
+    var isCacheable: Bool
+}
+
+/// An item found under a name.
+struct Entry: Sendable {
+    var attributes: Attributes
+    /// Whether the kernel may keep the name until it is told otherwise.
+    var isCacheable: Bool
+}
+
+/// What a lookup found: an item, or the proof that there is none.
+enum LookupResult: Sendable {
+    case found(Entry)
+    /// There is no such name; the kernel may keep that if `isCacheable`.
+    case absent(isCacheable: Bool)
+}
+
+/// An open file, as the kernel needs to know it.
+struct OpenedFile: Sendable {
+    var handle: UInt64
+    /// Whether pages kept from earlier opens are still right.
+    var keepsCache: Bool
+    /// Whether the kernel must pass every read and write on, and keep no pages.
+    var isDirect: Bool
+}
+
+/// Where the bytes of a read are.
+enum ReadSource: Sendable {
+    /// `count` bytes at `offset` of a content file; `count` is already cut at the end of the file.
+    case file(ContentFile, offset: Int64, count: Int)
+    case bytes([UInt8])
+}
+
+/// Which attributes `setattr` changes, and to what.
+struct AttributeChanges: Sendable {
+    enum TimeChange: Sendable {
+        case now
+        case to(Timestamp)
+    }
+
+    var permissions: UInt16?
+    var userID: UInt32?
+    var groupID: UInt32?
+    var size: Int64?
+    var accessed: TimeChange?
+    var modified: TimeChange?
+}
+
+/// One name of a folder.
+struct DirectoryEntry: Sendable {
+    var name: [UInt8]
+    var attributes: Attributes
+    /// Where to go on after this entry.
+    var offset: Int64
+    /// Whether the kernel may keep name and attributes.
+    var isCacheable: Bool
+}
+
+/// Flags of `renameat2`.
+enum RenameMode: Sendable {
+    case replacing
+    case noReplace
+    case exchange
+}
+
+/// Where `lseek` looks.
+enum SeekTarget: Sendable {
+    case data
+    case hole
+}
+
+/// What `statfs` shows, in bytes and items.
+struct FilesystemStatistics: Sendable {
+    var blockSize: Int
+    var totalBytes: Int64
+    var availableBytes: Int64
+    var totalItems: Int64
+    var freeItems: Int64
+}

@@ -1,0 +1,9 @@
+import Glibc
+
+/// Reads the flags of `open(2)`.
+enum OpenFlags {
+    static func isWritable(_ flags: Int32) -> Bool { flags & O_ACCMODE != O_RDONLY }
+    static func isReadable(_ flags: Int32) -> Bool { flags & O_ACCMODE != O_WRONLY }
+    static func appends(_ flags: Int32) -> Bool { flags & O_APPEND != 0 }
+    static func truncates(_ flags: Int32) -> Bool { flags & O_TRUNC != 0 }
+}

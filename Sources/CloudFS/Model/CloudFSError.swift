@@ -1,0 +1,73 @@
+/// The one error of CloudFS: what happened, to which item, and why.
+public struct CloudFSError: Error, Sendable, CustomStringConvertible {
+    /// What kind of failure it is; `ErrnoMapping` gives each an errno.
+    public enum Code: String, Sendable, CaseIterable {
+        case notFound
+        case exists
+        case notDirectory
+        case isDirectory
+        case notEmpty
+        case denied
+        case notPermitted
+        case unauthenticated
+        case readOnly
+        case diskFull
+        case quotaExceeded
+        case invalidName
+        case invalidArgument
+        case nameTooLong
+        case badHandle
+        case tooLarge
+        case tooManyOpen
+        case noAttribute
+        case noData
+        case attributeTooBig
+        case attributesFull
+        case attributeReadOnly
+        case remoteChanged
+        case offline
+        case timedOut
+        case cancelled
+        case claimed
+        case lockHeld
+        case deadlock
+        case crossContainer
+        case corrupt
+        case unsupported
+        case internalFailure
+    }
+
+    public let code: Code
+
+    /// What, which item, what to do: a sentence without a full stop.
+    public let message: String
+
+    public let item: ItemID?
+
+    /// The error of a foreign library or of the system that this one stands for.
+    public let cause: (any Error)?
+
+    public init(
+        _ code: Code,
+        _ message: String,
+        item: ItemID? = nil,
+        cause: (any Error)? = nil
+    ) {
+        self.code = code
+        self.message = message
+        self.item = item
+        self.cause = cause
+    }
+
+    public var description: String {
+        cause.map { "\(message) (\(code.rawValue): \($0))" } ?? "\(message) (\(code.rawValue))"
+    }
+
+    /// Whether the same request may succeed later without anybody's doing.
+    public var isTransient: Bool {
+        switch code {
+        case .offline, .timedOut, .cancelled, .claimed, .lockHeld, .tooManyOpen: true
+        default: false
+        }
+    }
+}

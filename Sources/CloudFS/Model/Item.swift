@@ -1,0 +1,71 @@
+/// What an item is. Fifos and sockets live on this machine only.
+public enum ItemKind: Int, Sendable, CaseIterable {
+    case file = 1
+    case folder = 2
+    case symlink = 3
+    case fifo = 4
+    case socket = 5
+
+    /// Whether items of this kind exist in the cloud too.
+    public var isSynced: Bool { self == .file || self == .folder || self == .symlink }
+}
+
+/// What is written on an item beside its name and content.
+public struct ItemMetadata: Hashable, Sendable {
+    /// Permission bits, 0 to 0o7777.
+    public var permissions: UInt16
+    public var userID: UInt32
+    public var groupID: UInt32
+    public var modified: Timestamp
+
+    /// In place of a user or group id: whoever owns the item in the cloud keeps it.
+    public static let keptID = UInt32.max
+
+    public init(permissions: UInt16, userID: UInt32, groupID: UInt32, modified: Timestamp) {
+        self.permissions = permissions
+        self.userID = userID
+        self.groupID = groupID
+        self.modified = modified
+    }
+}
+
+/// A file, folder or link as this machine shows it: one row of the catalog.
+public struct Item: Sendable, Equatable {
+    public var id: ItemID
+    public var container: ContainerID
+    public var documentID: DocumentID
+    public var kind: ItemKind
+    public var metadata: ItemMetadata
+    /// Bytes of content; for a symlink the length of its target; 0 for anything else.
+    public var size: Int64
+    /// When content or metadata were last changed here.
+    public var changed: Timestamp
+    public var accessed: Timestamp
+    /// Where a symlink points, as bytes.
+    public var linkTarget: [UInt8]?
+    public var content: ContentState
+
+    public init(
+        id: ItemID,
+        container: ContainerID,
+        documentID: DocumentID,
+        kind: ItemKind,
+        metadata: ItemMetadata,
+        size: Int64,
+        changed: Timestamp,
+        accessed: Timestamp,
+        linkTarget: [UInt8]? = nil,
+        content: ContentState
+    ) {
+        self.id = id
+        self.container = container
+        self.documentID = documentID
+        self.kind = kind
+        self.metadata = metadata
+        self.size = size
+        self.changed = changed
+        self.accessed = accessed
+        self.linkTarget = linkTarget
+        self.content = content
+    }
+}

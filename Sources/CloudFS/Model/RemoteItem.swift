@@ -1,0 +1,119 @@
+/// A provider's tokens for one state of an item: one for its bytes, one for all else.
+///
+/// Opaque: compared for equality only. Each at most 256 bytes.
+public struct ItemVersion: Hashable, Sendable {
+    public var content: String
+    public var metadata: String
+
+    public init(content: String, metadata: String) {
+        self.content = content
+        self.metadata = metadata
+    }
+}
+
+/// An item as the cloud has it.
+public struct RemoteItem: Sendable, Equatable {
+    public var id: RemoteID
+    /// The document's identity: stored with the item, or derived so that all devices agree.
+    public var documentID: DocumentID
+    public var name: ItemName
+    /// `file`, `folder` or `symlink`.
+    public var kind: ItemKind
+    public var size: Int64
+    /// Permission bits 0 to 0o777, owner as the cloud knows it, time of the last change.
+    public var metadata: ItemMetadata
+    public var version: ItemVersion
+    public var linkTarget: [UInt8]?
+    /// Applications' extended attributes, with their full names (`user.…`).
+    public var attributes: [String: [UInt8]]
+
+    public init(
+        id: RemoteID,
+        documentID: DocumentID,
+        name: ItemName,
+        kind: ItemKind,
+        size: Int64,
+        metadata: ItemMetadata,
+        version: ItemVersion,
+        linkTarget: [UInt8]? = nil,
+        attributes: [String: [UInt8]] = [:]
+    ) {
+        self.id = id
+        self.documentID = documentID
+        self.name = name
+        self.kind = kind
+        self.size = size
+        self.metadata = metadata
+        self.version = version
+        self.linkTarget = linkTarget
+        self.attributes = attributes
+    }
+}
+
+/// Where the next page of a listing begins; opaque, at most 500 bytes.
+public struct PageToken: Hashable, Sendable {
+    public let rawValue: String
+
+    public init(_ rawValue: String) {
+        self.rawValue = rawValue
+    }
+}
+
+/// One page of a folder's children; the listing is complete when `next` is `nil`.
+public struct ListingPage: Sendable {
+    public var items: [RemoteItem]
+    public var next: PageToken?
+
+    public init(items: [RemoteItem], next: PageToken?) {
+        self.items = items
+        self.next = next
+    }
+}
+
+/// A position in a provider's change feed; opaque, at most 500 bytes.
+public struct SyncAnchor: Hashable, Sendable {
+    public let rawValue: String
+
+    public init(_ rawValue: String) {
+        self.rawValue = rawValue
+    }
+}
+
+/// Where something may have changed. A hint is never the truth: a listing is.
+public enum ChangeHint: Hashable, Sendable {
+    /// The children of this folder: some appeared, changed, moved or went.
+    case children(of: RemotePath)
+    /// Everything below this folder; the root's path means the whole container.
+    case subtree(RemotePath)
+}
+
+/// What changed since an anchor, and the anchor to ask from next.
+public struct ChangePage: Sendable {
+    public var hints: [ChangeHint]
+    public var anchor: SyncAnchor
+
+    public init(hints: [ChangeHint], anchor: SyncAnchor) {
+        self.hints = hints
+        self.anchor = anchor
+    }
+}
+
+/// SHA-256 of a file's whole content: 32 bytes.
+public struct ContentDigest: Hashable, Sendable {
+    public let bytes: [UInt8]
+
+    public init(_ bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+}
+
+/// Space at the provider, in bytes.
+public struct Quota: Hashable, Sendable {
+    public var total: Int64
+    public var available: Int64
+
+    public init(total: Int64, available: Int64) {
+        self.total = total
+        self.available = available
+    }
+}

@@ -1,0 +1,114 @@
+import CloudFSControlAPI
+import Glibc
+public import Logging
+import Synchronization
+
+/// How a drive's life ended.
+public enum MountEnd: Sendable {
+    case unmounted
+    case failed(CloudFSError)
+}
+
+/// One mounted drive: builds the graph of everything, and runs it.
+public final class CloudMount: Sendable {
+    private struct State {
+        var parts: DriveParts?
+        var session: FuseSession?
+        var services: Task<Void, Never>?
+        var serving: Task<MountEnd, Never>?
+    }
+
+    private let configuration: MountConfiguration
+    private let logger: Logger
+    private let state = Mutex(State())
+
+    /// How long the container is waited for when nothing is known of it yet.
+    private static let connectDeadline = Duration.seconds(20)
+
+    /// Prepares a drive; nothing is opened before `start`.
+    public init(configuration: MountConfiguration, logger: Logger) throws(CloudFSError) {
+        self.configuration = configuration
+        self.logger = logger
+    }
+
+    /// Mounts the drive and returns when it is usable.
+    ///
+    /// - Throws: What is wrong, in a sentence; nothing is left mounted.
+    public func start() async throws(CloudFSError) {
+        let parts = try DriveParts(configuration, logger: logger) { [weak self] in
+            self?.state.withLock { $0.session }?.unmount()
+        }
+        state.withLock { $0.parts = parts }
+        try await parts.meetContainer(within: Self.connectDeadline)
+        let ready = Pending<Void>()
+        let session = try FuseSession(
+            filesystem: parts.filesystem,
+            changes: parts.hub,
+            options: try FuseMountOptions(
+                mountpoint: configuration.mountpoint,
+                source: parts.containerURL,
+                options: configuration.mountOptions + (configuration.readOnly ? ["ro"] : [])
+            ),
+            logger: logger,
+            isReady: { ready.finish(.success(())) }
+        )
+        let control = try ControlServer(
+            drive: parts.control,
+            record: DriveRecord(
+                mountpoint: configuration.mountpoint,
+                containerURL: parts.containerURL,
+                stateDirectory: configuration.stateDirectory,
+                pid: getpid()
+            ),
+            logger: logger
+        )
+        try session.mount()
+        let serving = Task { await Self.serve(session, ready) }
+        state.withLock { state in
+            state.session = session
+            state.serving = serving
+            state.services = Task { await parts.run(control) }
+        }
+        do {
+            try await ready.value {}
+        } catch {
+            throw error as? CloudFSError
+                ?? CloudFSError(.internalFailure, "the drive did not come up", cause: error)
+        }
+    }
+
+    private static func serve(_ session: FuseSession, _ ready: Pending<Void>) async -> MountEnd {
+        do throws(CloudFSError) {
+            let end = try await session.run()
+            let error = CloudFSError(.internalFailure, "the connection to the kernel was cut")
+            ready.finish(.failure(error))
+            return end == .aborted ? .failed(error) : .unmounted
+        } catch {
+            ready.finish(.failure(error))
+            return .failed(error)
+        }
+    }
+
+    /// Returns when the drive is no longer mounted, whoever unmounted it.
+    public func waitUntilUnmounted() async -> MountEnd {
+        guard let serving = state.withLock({ $0.serving }) else { return .unmounted }
+        return await serving.value
+    }
+
+    /// Unmounts, sends what can be sent until `deadline`, and stores the rest.
+    ///
+    /// - Returns: How many changes stay queued for the next mount.
+    public func stop(deadline: Duration) async -> Int {
+        let (parts, session, serving) = state.withLock { ($0.parts, $0.session, $0.serving) }
+        session?.unmount()
+        _ = await serving?.value
+        guard let parts else { return 0 }
+        parts.closeHandles()
+        let queued = await parts.drain(deadline: deadline)
+        let services = state.withLock { $0.services }
+        services?.cancel()
+        await services?.value
+        parts.close()
+        return queued
+    }
+}

@@ -1,0 +1,66 @@
+import Logging
+import TOMLKit
+
+extension DriveFile {
+    /// A drive file that says in full what `configuration` says.
+    static func text(of configuration: MountConfiguration) -> String {
+        let table = TOMLTable()
+        table["mountpoint"] = configuration.mountpoint
+        table["options"] = TOMLArray(configuration.mountOptions)
+        for option in MountConfiguration.Option.allCases {
+            let texts = option.texts(of: configuration)
+            switch option.form {
+            case .flag: table[option.rawValue] = texts == ["true"]
+            case .value: table[option.rawValue] = texts[0]
+            case .list:
+                // The built-in list is part of what is written down.
+                table[option.rawValue] = TOMLArray(["!*"] + texts)
+            }
+        }
+        let containers = TOMLArray()
+        for container in configuration.containers {
+            let entry = TOMLTable()
+            entry["url"] = container.url.description
+            if let name = container.name { entry["name"] = name }
+            containers.append(entry)
+        }
+        table["container"] = containers
+        return table.convert(to: .toml, options: [.allowLiteralStrings]) + "\n"
+    }
+}
+
+extension MountConfiguration {
+    /// The configuration as a drive file that asks for exactly the same.
+    package var driveFile: String { DriveFile.text(of: self) }
+}
+
+extension MountConfiguration.Option {
+    /// What `apply` would have to read to arrive at `configuration`; one text unless it is a list.
+    func texts(of configuration: MountConfiguration) -> [String] {
+        let link = configuration.simulatedLink
+        return switch self {
+        case .stateDir: [configuration.stateDirectory]
+        case .cacheSize: [Self.text(configuration.cacheSize)]
+        case .freeFloor: [Self.text(configuration.freeFloor)]
+        case .deviceName: [configuration.deviceName]
+        case .logLevel: [configuration.logLevel.rawValue]
+        case .uploadLimit: [Self.text(configuration.uploadLimit)]
+        case .downloadLimit: [Self.text(configuration.downloadLimit)]
+        case .readOnly: [String(configuration.readOnly)]
+        case .remoteIDs: [String(configuration.remoteIDs)]
+        case .quietTime: [MountConfiguration.Values.format(configuration.quietTime)]
+        case .readTimeout: [MountConfiguration.Values.format(configuration.readTimeout)]
+        case .hydration: [configuration.hydration.rawValue]
+        case .progressiveLimit: [ByteCount.format(configuration.progressiveLimit)]
+        case .ignore: configuration.ignore
+        case .simulateLatency: [MountConfiguration.Values.format(link.latency)]
+        case .simulateBandwidth: [Self.text(link.bandwidth)]
+        case .simulateFailures: [String(link.failures)]
+        case .foreground: [String(configuration.foreground)]
+        }
+    }
+
+    private static func text(_ byteCount: Int64?) -> String {
+        byteCount.map(ByteCount.format) ?? "none"
+    }
+}

@@ -1,0 +1,131 @@
+import Glibc
+
+/// The pieces of a drive that need a decision when they are made.
+extension DriveParts {
+    /// The container's row, made with the root folder at the first mount.
+    ///
+    /// - Throws: `invalidArgument` if the state directory belongs to another container.
+    static func container(
+        _ url: String,
+        in catalog: Catalog,
+        at now: Timestamp
+    ) throws(CloudFSError) -> ContainerRecord {
+        try catalog.write { writer in
+            if let known = try writer.reader.containers().first {
+                guard known.url == url else {
+                    throw CloudFSError(
+                        .invalidArgument,
+                        "the state directory belongs to \(known.url); name another --state-dir"
+                    )
+                }
+                return known
+            }
+            let metadata = ItemMetadata(
+                permissions: 0o755,
+                userID: geteuid(),
+                groupID: getegid(),
+                modified: now
+            )
+            let root = try writer.insertItem(
+                NewItem(container: ContainerID(1), kind: .folder, metadata: metadata),
+                at: now
+            )
+            precondition(root == .root, "the root is the first item of a catalog")
+            try writer.setBase(
+                BaseRecord(
+                    item: root,
+                    parent: nil,
+                    name: [],
+                    remoteID: RemoteID("root"),
+                    version: ItemVersion(content: "", metadata: ""),
+                    size: 0,
+                    modified: now
+                )
+            )
+            let id = try writer.addContainer(url: url, root: root)
+            return ContainerRecord(id: id, url: url, root: root, identity: nil, hasItems: false)
+        }
+    }
+
+    static func hydration(_ configuration: MountConfiguration) -> HydrationSettings {
+        let policy: HydrationPlan.Policy =
+            switch configuration.hydration {
+            case .progressive: .progressive(limit: configuration.progressiveLimit)
+            case .partial: .partial
+            case .full: .full
+            }
+        var settings = HydrationPlan.Settings()
+        settings.stallTimeout = configuration.readTimeout
+        return HydrationSettings(policy: policy, settings: settings)
+    }
+
+    static func provider(
+        _ configuration: MountConfiguration,
+        _ url: ContainerURL,
+        _ pool: BlockingPool
+    ) -> any CloudProvider {
+        var provider: any CloudProvider
+        switch url {
+        case .local(let path):
+            // A pool of its own: a slow cloud must not keep the engine's own work waiting.
+            provider = EmbeddedProvider(
+                root: path,
+                deviceName: configuration.deviceName,
+                pool: BlockingPool(name: "cloudfs.provider", width: 8)
+            )
+        }
+        let link = configuration.simulatedLink
+        if link.isNeeded {
+            provider = SimulatedLink(
+                provider,
+                conditions: LinkConditions(
+                    latency: link.latency,
+                    bytesPerSecond: link.bandwidth,
+                    failureRate: link.failures
+                ),
+                seed: UInt64.random(in: .min ... .max)
+            )
+        }
+        if configuration.uploadLimit != nil || configuration.downloadLimit != nil {
+            provider = LimitedProvider(
+                provider,
+                upload: configuration.uploadLimit.map { BandwidthLimiter(bytesPerSecond: $0) },
+                download: configuration.downloadLimit.map { BandwidthLimiter(bytesPerSecond: $0) }
+            )
+        }
+        return provider
+    }
+
+    /// The bounds of local content; the first mount decides and writes down what was not given.
+    static func limits(
+        _ configuration: MountConfiguration,
+        _ catalog: Catalog,
+        _ store: ContentStore
+    ) throws(CloudFSError) -> Evictor.Limits {
+        let space = try store.space()
+        let remembered = try catalog.read { try $0.setting("cache-size") }.flatMap { Int64($0) }
+        let cacheSize = configuration.cacheSize ?? remembered ?? space.available / 2
+        if remembered == nil {
+            try catalog.write { try $0.setSetting("cache-size", to: String(space.available / 2)) }
+        }
+        return Evictor.Limits(
+            cacheSize: cacheSize,
+            freeFloor: configuration.freeFloor ?? max(2 << 30, space.total / 20)
+        )
+    }
+
+    static func restorePause(of uploader: Uploader, from catalog: Catalog) throws(CloudFSError) {
+        let isPaused = try catalog.read { try $0.setting("paused") } != nil
+        if isPaused { uploader.setPaused(true) }
+    }
+
+    static func region<Record: BitwiseCopyable & Sendable>() throws(CloudFSError)
+        -> RecordRegion<Record>
+    {
+        do {
+            return try RecordRegion<Record>()
+        } catch {
+            throw CloudFSError(.tooManyOpen, "no memory for the table of handles", cause: error)
+        }
+    }
+}

@@ -1,0 +1,246 @@
+import Glibc
+import Logging
+import ServiceLifecycle
+import Synchronization
+
+/// Everything a drive is made of, put together.
+final class DriveParts: Sendable {
+    let containerURL: String
+    let hub: ChangeHub
+    let filesystem: Filesystem
+    let control: DriveControl
+    private let catalog: Catalog
+    private let files: OpenFiles
+    private let pool: BlockingPool
+    private let feed: ChangeFeed
+    private let uploader: Uploader
+    private let container: ContainerRecord
+    private let logger: Logger
+
+    /// Threads for what blocks: file copies, hashing, SQL.
+    private static let blockingThreads = 8
+
+    /// Opens the state directory, recovers from whatever happened before, and builds the engine.
+    init(
+        _ configuration: MountConfiguration,
+        logger: Logger,
+        unmount: @escaping @Sendable () -> Void
+    ) throws(CloudFSError) {
+        guard let first = configuration.containers.first else {
+            throw CloudFSError(.invalidArgument, "a drive needs a container")
+        }
+        let clocks = Clocks.system
+        let pool = BlockingPool(name: "cloudfs.blocking", width: Self.blockingThreads)
+        let catalog = try Catalog(path: configuration.stateDirectory + "/catalog.sqlite")
+        let store = try ContentStore(root: configuration.stateDirectory)
+        let url = first.url.description
+        let container = try Self.container(url, in: catalog, at: clocks.now())
+        let files = OpenFiles(
+            catalog: catalog,
+            store: store,
+            clocks: clocks,
+            hydration: Self.hydration(configuration),
+            quietTime: configuration.quietTime
+        )
+        try Recovery(files: files, logger: logger).run()
+
+        let provider = Self.provider(configuration, first.url, pool)
+        let hub = ChangeHub()
+        let connection = Connection(clocks: clocks)
+        let news = Newsroom()
+        let hydrator = Hydrator(
+            files: files,
+            provider: provider,
+            pool: pool,
+            logger: logger
+        ) { id in news.mismatch(id) }
+        let applier = RemoteApplier(
+            files: files,
+            provider: provider,
+            pool: pool,
+            hub: hub,
+            mutations: RemoteMutations(),
+            hydrator: hydrator,
+            options: RemoteApplier.Options(
+                deviceName: configuration.deviceName,
+                owner: configuration.remoteIDs ? nil : (geteuid(), getegid())
+            ),
+            logger: logger
+        )
+        let downloader = Downloader(
+            hydrator: hydrator,
+            connection: connection,
+            pool: pool,
+            logger: logger
+        )
+        let feed = ChangeFeed(
+            applier: applier,
+            connection: connection,
+            container: container,
+            logger: logger
+        ) { news.connected() }
+        let patterns = IgnorePatterns(configuration.ignore)
+        let isIgnored: @Sendable (ItemName, Bool) -> Bool = {
+            patterns.ignores([$0], isFolder: $1)
+        }
+        let coordinator = Coordinator()
+        let uploader = Uploader(
+            applier: applier,
+            feed: feed,
+            connection: connection,
+            coordinator: coordinator,
+            isIgnored: isIgnored,
+            logger: logger
+        )
+        let evictor = Evictor(
+            files: files,
+            hub: hub,
+            pool: pool,
+            limits: try Self.limits(configuration, catalog, store),
+            logger: logger
+        )
+        let filesystem = Filesystem(
+            files: files,
+            hydrator: hydrator,
+            feed: feed,
+            uploader: uploader,
+            evictor: evictor,
+            downloader: downloader,
+            coordinator: coordinator,
+            locks: LockCoordinator(region: try Self.region()),
+            handles: HandleTable(records: try Self.region()),
+            hub: hub,
+            connection: connection,
+            options: Filesystem.Options(
+                isReadOnly: configuration.readOnly,
+                isIgnored: isIgnored,
+                containerName: first.name ?? first.url.shortName
+            ),
+            logger: logger
+        )
+        news.deliver(to: feed, uploader, downloader)
+        try Self.restorePause(of: uploader, from: catalog)
+        _ = hub.subscribe { _ in
+            downloader.noticeWanted()
+            evictor.noticeUse()
+        }
+        self.catalog = catalog
+        self.files = files
+        self.pool = pool
+        self.feed = feed
+        self.uploader = uploader
+        self.container = container
+        self.logger = logger
+        self.hub = hub
+        self.filesystem = filesystem
+        containerURL = url
+        control = DriveControl(
+            filesystem: filesystem,
+            pool: pool,
+            identity: DriveControl.Identity(
+                mountpoint: configuration.mountpoint,
+                containerURL: url,
+                deviceName: configuration.deviceName,
+                stateDirectory: configuration.stateDirectory,
+                isReadOnly: configuration.readOnly,
+                since: clocks.now()
+            ),
+            unmount: unmount
+        )
+    }
+
+    // MARK: - Life
+
+    /// Makes sure that the container is what the catalog says, where nothing is known yet.
+    func meetContainer(within deadline: Duration) async throws(CloudFSError) {
+        guard container.identity == nil else { return }
+        do {
+            try await withDeadline(
+                deadline,
+                or: CloudFSError(
+                    .timedOut,
+                    "\(containerURL) did not answer; try again when it does"
+                )
+            ) { try await self.feed.connect() }
+        } catch {
+            throw error as? CloudFSError
+                ?? CloudFSError(.cancelled, "mounting was interrupted", cause: error)
+        }
+    }
+
+    /// Runs the engine until the task is cancelled.
+    func run(_ server: ControlServer) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.feed.run() }
+            group.addTask { await self.uploader.run() }
+            group.addTask { await self.filesystem.downloader.run() }
+            group.addTask { await self.filesystem.evictor.run() }
+            group.addTask {
+                await Sweeper(files: self.files, pool: self.pool, logger: self.logger).run()
+            }
+            group.addTask { await self.serve(server) }
+        }
+    }
+
+    private func serve(_ server: ControlServer) async {
+        do {
+            try await server.run()
+        } catch {
+            if Task.isCancelled { return }
+            logger.error("the control API ended", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// Stores what handles still hold, after the kernel let go of all of them.
+    func closeHandles() {
+        for handle in filesystem.handles.openFiles {
+            filesystem.release(handle.number, lockOwner: 0, releasesFlock: false)
+        }
+    }
+
+    /// Sends what waits until nothing is left or `deadline` is over.
+    ///
+    /// - Returns: How many changes are left.
+    func drain(deadline: Duration) async -> Int {
+        do throws(CloudFSError) {
+            return try await uploader.drain(within: deadline).items
+        } catch {
+            logger.error("the queue cannot be read", metadata: ["error": "\(error)"])
+            return 0
+        }
+    }
+
+    func close() {
+        do throws(CloudFSError) {
+            try catalog.close()
+        } catch {
+            logger.error("the catalog was not closed", metadata: ["error": "\(error)"])
+        }
+    }
+}
+
+/// Passes news between parts that are built before those who want to hear it.
+private final class Newsroom: Sendable {
+    private struct Desk: Sendable {
+        var feed: ChangeFeed
+        var uploader: Uploader
+        var downloader: Downloader
+    }
+
+    private let desk = Mutex<Desk?>(nil)
+
+    func deliver(to feed: ChangeFeed, _ uploader: Uploader, _ downloader: Downloader) {
+        desk.withLock { $0 = Desk(feed: feed, uploader: uploader, downloader: downloader) }
+    }
+
+    func connected() {
+        guard let desk = desk.withLock({ $0 }) else { return }
+        desk.uploader.wake.raise()
+        desk.downloader.noticeWanted()
+    }
+
+    func mismatch(_ id: ItemID) {
+        guard let desk = desk.withLock({ $0 }) else { return }
+        Task { await desk.feed.hintParent(of: id) }
+    }
+}

@@ -1,0 +1,116 @@
+public import Logging
+
+/// Everything a mount needs, complete and checked for itself.
+///
+/// Whether the machine can carry it out (is the mountpoint there, is it empty) is asked by
+/// `MountConfiguration.Checks`, because the answers change from moment to moment.
+public struct MountConfiguration: Sendable, Equatable {
+    /// One container of the drive.
+    public struct Container: Sendable, Equatable {
+        /// The name of its folder once a drive holds several; `nil` for the only one.
+        public var name: String?
+        public var url: ContainerURL
+
+        public init(name: String? = nil, url: ContainerURL) {
+            self.name = name
+            self.url = url
+        }
+    }
+
+    /// How much of a file an open brings here, named as in Windows' Cloud Files API.
+    public enum Hydration: String, Sendable, CaseIterable {
+        /// What is read at once, then the rest in the background up to `progressiveLimit`.
+        case progressive
+        /// What is read, and read-ahead.
+        case partial
+        /// The open waits for the whole file.
+        case full
+    }
+
+    /// A link that is slower or worse than the real one, for demonstrations and tests.
+    public struct SimulatedLink: Sendable, Equatable {
+        /// Added to every request.
+        public var latency: Duration
+        /// Bytes per second of all transfers together; `nil` for no limit.
+        public var bandwidth: Int64?
+        /// The share of requests that fail as if the network had: 0 to 1.
+        public var failures: Double
+
+        public init(latency: Duration = .zero, bandwidth: Int64? = nil, failures: Double = 0) {
+            self.latency = latency
+            self.bandwidth = bandwidth
+            self.failures = failures
+        }
+
+        /// Whether it differs from the real link at all.
+        public var isNeeded: Bool { latency > .zero || bandwidth != nil || failures > 0 }
+    }
+
+    /// One container now; what reads this takes the first.
+    public var containers: [Container]
+    /// Absolute, with symbolic links followed.
+    public var mountpoint: String
+    /// Absolute; made by `StateDirectory`.
+    public var stateDirectory: String
+
+    /// Bytes of content kept here; `nil` is half of what was free at the first mount.
+    public var cacheSize: Int64?
+    /// Bytes of the disk left free; `nil` is the larger of 2 GiB and 5 %.
+    public var freeFloor: Int64?
+    /// Names this device in conflict versions.
+    public var deviceName: String
+    public var logLevel = Logger.Level.info
+    /// Bytes per second; `nil` for no limit.
+    public var uploadLimit: Int64?
+    /// Bytes per second; `nil` for no limit.
+    public var downloadLimit: Int64?
+    /// Changes are refused with EROFS.
+    public var readOnly = false
+    /// Passed to the mount as they are: `allow_other`, `allow_root`, `noexec`.
+    public var mountOptions: [String] = []
+    /// Owners are shown as the cloud has them, not as the mount's own.
+    public var remoteIDs = false
+    /// How long a file stays unchanged before it is uploaded.
+    public var quietTime = Duration.seconds(2)
+    /// How long a read waits without progress.
+    public var readTimeout = Duration.seconds(30)
+    public var hydration = Hydration.progressive
+    /// Files larger than this are not completed in the background.
+    public var progressiveLimit: Int64 = 256 << 20
+    /// Patterns (`fnmatch`) of names that stay on this machine; matched against one component.
+    public var ignore = MountConfiguration.defaultIgnore
+    public var simulatedLink = SimulatedLink()
+    public var foreground = false
+    /// The catalog is there from an earlier mount, so the container need not be reachable now.
+    public var mayStartOffline = false
+
+    public init(
+        containers: [Container],
+        mountpoint: String,
+        stateDirectory: String,
+        deviceName: String
+    ) {
+        self.containers = containers
+        self.mountpoint = mountpoint
+        self.stateDirectory = stateDirectory
+        self.deviceName = deviceName
+    }
+
+    /// Lock and swap files of editors, and what desktops leave in every folder they look at.
+    ///
+    /// A name is here only if files of that name are never documents and never become one by a
+    /// rename. So `*.tmp`, `*~`, `*.bak`, `*.part` and `._*` are synced like any other file, and
+    /// so is `.Trash-*`: what one machine threw away can be brought back on another, and throwing
+    /// a placeholder away needs no download.
+    public static let defaultIgnore = [
+        ".~lock.*#",  // LibreOffice: who has the document open
+        "~$*",  // Microsoft Office: the same
+        ".#*",  // Emacs: the same, as a symbolic link
+        "#*#",  // Emacs: unsaved work, to be recovered on this machine
+        ".*.sw[a-px]",  // vim: swap files
+        ".sw[a-px]",  // vim: swap files of buffers without a name
+        ".*.kate-swp",  // Kate: swap files
+        ".DS_Store",  // macOS: how a window looked
+        "Thumbs.db",  // Windows: thumbnails
+    ]
+}

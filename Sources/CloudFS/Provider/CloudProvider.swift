@@ -1,0 +1,190 @@
+/// What a provider can do beyond the least that every one must.
+public struct ProviderCapabilities: OptionSet, Sendable {
+    public let rawValue: UInt32
+
+    public init(rawValue: UInt32) {
+        self.rawValue = rawValue
+    }
+
+    /// `changes(after:)` hears of changes by itself, without comparing everything.
+    public static let changeFeed = ProviderCapabilities(rawValue: 1 << 0)
+    /// Remote ids survive renames.
+    public static let stableIDs = ProviderCapabilities(rawValue: 1 << 1)
+    /// `digest(of:version:)` answers without sending the content to this machine.
+    public static let digests = ProviderCapabilities(rawValue: 1 << 2)
+    /// Uploads that name a base version fail atomically when another version is there.
+    public static let conditionalUpload = ProviderCapabilities(rawValue: 1 << 3)
+    /// Folders are moved in one step.
+    public static let folderMove = ProviderCapabilities(rawValue: 1 << 4)
+    public static let quota = ProviderCapabilities(rawValue: 1 << 5)
+}
+
+/// What the catalog knows of a container from earlier, so that a provider can tell whether it
+/// is looking at the same one.
+public struct ContainerExpectation: Sendable {
+    /// The identity that `connect` returned the first time; `nil` when there was none.
+    public var identity: String?
+    /// Whether the container is known to hold something.
+    public var hasItems: Bool
+
+    public init(identity: String?, hasItems: Bool) {
+        self.identity = identity
+        self.hasItems = hasItems
+    }
+}
+
+/// The bytes and metadata of one upload: a stable snapshot of a file.
+public struct UploadSource: Sendable {
+    /// A descriptor open for reading, owned by the caller; read it with `pread` only.
+    public var descriptor: Int32
+    public var byteCount: Int64
+    public var documentID: DocumentID
+    public var metadata: ItemMetadata
+    public var attributes: [String: [UInt8]]
+    /// Whether the snapshot still is what it was.
+    ///
+    /// Asked after the last byte was read and before
+    /// the upload is made true; when it says no the provider must throw `cancelled`.
+    public var isUnchanged: @Sendable () -> Bool
+    /// Told how many bytes were sent so far.
+    public var didSend: @Sendable (Int64) -> Void
+    /// Awaited before each piece of at most 1 MiB is sent; a limit of bandwidth waits here.
+    public var willSend: @Sendable (_ byteCount: Int) async throws(CloudFSError) -> Void = { _ in }
+
+    public init(
+        descriptor: Int32,
+        byteCount: Int64,
+        documentID: DocumentID,
+        metadata: ItemMetadata,
+        attributes: [String: [UInt8]],
+        isUnchanged: @escaping @Sendable () -> Bool,
+        didSend: @escaping @Sendable (Int64) -> Void
+    ) {
+        self.descriptor = descriptor
+        self.byteCount = byteCount
+        self.documentID = documentID
+        self.metadata = metadata
+        self.attributes = attributes
+        self.isUnchanged = isUnchanged
+        self.didSend = didSend
+    }
+}
+
+/// Metadata to write on an item that exists in the cloud.
+///
+/// What is `nil` stays as it is.
+public struct MetadataUpdate: Sendable, Equatable {
+    public var metadata: ItemMetadata?
+    /// All applications' attributes; those not named are removed.
+    public var attributes: [String: [UInt8]]?
+
+    public init(metadata: ItemMetadata? = nil, attributes: [String: [UInt8]]? = nil) {
+        self.metadata = metadata
+        self.attributes = attributes
+    }
+}
+
+/// A cloud service as CloudFS sees it: items in folders, versions, and news of changes.
+///
+/// The written contract, which `ProviderContractTests` holds every provider to:
+///
+/// - Paths name where an item is *in the cloud*; a path that is gone throws `notFound`, and only
+///   when the provider is certain of it. Whatever it cannot tell is `offline` or `timedOut`.
+/// - `.cloudfs` at the root is the provider's own room: never listed, never addressed from outside.
+/// - Listings are complete or throw; folders never list themselves; names arrive as stored.
+/// - A fetch delivers the asked range of exactly the asked version, in order and without gaps,
+///   or throws `remoteChanged`. It never mixes two versions.
+/// - An upload appears whole or not at all; with a `base` it replaces that version only, with
+///   `nil` it creates only. Otherwise `remoteChanged` (replace) or `exists` (create), and what is
+///   there is untouched.
+/// - Deletions and moves name the version they mean; anything else there throws `remoteChanged`.
+///   Folders are deleted only when empty (`notEmpty`).
+/// - Every method can be cancelled, has an end whatever the network does, and may be called from
+///   several tasks at once.
+/// - Errors: `offline`, `timedOut`, `unauthenticated`, `denied`, `notFound`, `exists`, `notEmpty`,
+///   `notDirectory`, `isDirectory`, `remoteChanged`, `quotaExceeded`, `readOnly`, `invalidName`,
+///   `nameTooLong`, `tooLarge`, `unsupported`, `corrupt`, `cancelled`.
+public protocol CloudProvider: Sendable {
+    var capabilities: ProviderCapabilities { get }
+
+    /// Reaches the container and makes sure that it is the expected one.
+    ///
+    /// Comes first: a provider may answer everything else with `offline` until it succeeded once.
+    ///
+    /// - Returns: The container's identity, to be expected from now on; at most 256 bytes.
+    /// - Throws: `offline` when it is missing, another one, or empty where it was not.
+    func connect(expecting: ContainerExpectation) async throws(CloudFSError) -> String
+
+    /// The item at `path`; the root's name is the provider's own choice and means nothing.
+    func item(at path: RemotePath) async throws(CloudFSError) -> RemoteItem
+
+    /// One page of the children of the folder at `path`, at most 1,000 items.
+    func children(
+        of path: RemotePath,
+        after page: PageToken?
+    ) async throws(CloudFSError) -> ListingPage
+
+    /// Waits until something changed after `anchor`, and tells where.
+    ///
+    /// `nil` means from now on and returns at once. An anchor that is no longer known gives one
+    /// hint, `.subtree(.root)`.
+    func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage
+
+    /// Delivers `range` of the file at `path` in pieces of at most 1 MiB, in order.
+    func fetch(
+        _ path: RemotePath,
+        range: Range<Int64>,
+        version: ItemVersion,
+        deliver:
+            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
+            -> Void
+    ) async throws(CloudFSError)
+
+    /// The digest of one version's content, or `nil` if the provider has none.
+    func digest(
+        of path: RemotePath,
+        version: ItemVersion
+    ) async throws(CloudFSError) -> ContentDigest?
+
+    /// Makes `source` the content of `path`.
+    ///
+    /// `base` is the version it replaces, `nil` for a new file.
+    func upload(
+        _ source: UploadSource,
+        to path: RemotePath,
+        replacing base: ItemVersion?
+    ) async throws(CloudFSError) -> RemoteItem
+
+    func createFolder(
+        at path: RemotePath,
+        documentID: DocumentID,
+        metadata: ItemMetadata
+    ) async throws(CloudFSError) -> RemoteItem
+
+    func createSymlink(
+        at path: RemotePath,
+        target: [UInt8],
+        documentID: DocumentID,
+        metadata: ItemMetadata
+    ) async throws(CloudFSError) -> RemoteItem
+
+    /// Writes metadata and attributes; the bytes stay. Either token of the version may change.
+    func setMetadata(
+        _ update: MetadataUpdate,
+        at path: RemotePath,
+        base: ItemVersion
+    ) async throws(CloudFSError) -> RemoteItem
+
+    /// Moves the item at `source` to `destination`, which must be free (`exists`).
+    func move(
+        from source: RemotePath,
+        to destination: RemotePath,
+        base: ItemVersion
+    ) async throws(CloudFSError) -> RemoteItem
+
+    /// Deletes the item at `path` if it still is `base`. For folders only existence is compared.
+    func delete(_ path: RemotePath, base: ItemVersion) async throws(CloudFSError)
+
+    /// Space at the provider; `nil` when it has no limit that it tells.
+    func quota() async throws(CloudFSError) -> Quota?
+}

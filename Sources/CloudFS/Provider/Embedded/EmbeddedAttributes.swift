@@ -1,0 +1,138 @@
+import CLinux
+import Glibc
+
+/// Extended attributes of objects in the cloud directory.
+///
+/// Only `user.*` exists for CloudFS. `user.cloudfs-id` is the document id, and everything below
+/// `user.cloudfs.` is what a drive computes: neither is an application's attribute.
+enum EmbeddedAttributes {
+    static let documentID = "user.cloudfs-id"
+
+    /// The attributes of applications, and the document id if one is stored.
+    struct Found {
+        var attributes: [String: [UInt8]] = [:]
+        var documentID: DocumentID?
+    }
+
+    /// Reads all attributes of an open object.
+    ///
+    /// An object whose attributes this user may not read shows none: its item is still there.
+    static func read(_ descriptor: EmbeddedDescriptor) throws(EmbeddedFailure) -> Found {
+        var found = Found()
+        let path = descriptor.magicPath
+        for name in try names(at: path) where name.hasPrefix("user.") {
+            if name == documentID {
+                let text = try value(of: name, at: path) ?? []
+                found.documentID = DocumentID(String(decoding: text, as: UTF8.self))
+            } else if isApplications(name) {
+                found.attributes[name] = try value(of: name, at: path)
+            }
+        }
+        return found
+    }
+
+    /// Makes `attributes` all the attributes of applications that the object has.
+    static func write(
+        _ attributes: [String: [UInt8]],
+        to descriptor: EmbeddedDescriptor
+    ) throws {
+        let present = try read(descriptor).attributes
+        for (name, value) in attributes where present[name] != value {
+            guard isApplications(name) else {
+                throw CloudFSError(.invalidName, "\"\(name)\" is no attribute of an application")
+            }
+            try set(name, to: value, of: descriptor)
+        }
+        let path = descriptor.magicPath
+        for name in present.keys where attributes[name] == nil {
+            let result = EmbeddedSystem.attempt("removexattr") { clinux_removexattr(path, name) }
+            // Somebody else may have removed it first.
+            if case .failure(let failure) = result, failure.errorNumber != ENODATA { throw failure }
+        }
+    }
+
+    static func writeDocumentID(
+        _ identity: DocumentID,
+        to descriptor: EmbeddedDescriptor
+    ) throws {
+        try set(documentID, to: Array(identity.description.utf8), of: descriptor)
+    }
+
+    /// Whether the file system under `descriptor` keeps `user.*` attributes; asked without writing.
+    static func areSupported(by descriptor: EmbeddedDescriptor) throws(EmbeddedFailure) -> Bool {
+        let path = descriptor.magicPath
+        let result = EmbeddedSystem.attempt("getxattr") {
+            clinux_getxattr(path, documentID, nil, 0)
+        }
+        guard case .failure(let failure) = result else { return true }
+        if failure.errorNumber == EOPNOTSUPP { return false }
+        guard [ENODATA, EACCES].contains(failure.errorNumber) else { throw failure }
+        return true
+    }
+
+    private static func isApplications(_ name: String) -> Bool {
+        name.hasPrefix("user.") && name != documentID && name != "user.cloudfs"
+            && !name.hasPrefix("user.cloudfs.") && name.utf8.count > 5
+    }
+
+    private static func set(
+        _ name: String,
+        to value: [UInt8],
+        of descriptor: EmbeddedDescriptor
+    ) throws {
+        let path = descriptor.magicPath
+        let result = EmbeddedSystem.attempt("setxattr") {
+            value.withUnsafeBytes { clinux_setxattr(path, name, $0.baseAddress, $0.count) }
+        }
+        guard case .failure(var failure) = result else { return }
+        // One code stands for a full disk and for a full attribute block of this one inode.
+        var space = statvfs()
+        if failure.errorNumber == ENOSPC, fstatvfs(descriptor.rawValue, &space) == 0,
+            space.f_bavail > 0
+        {
+            failure.errorNumber = E2BIG
+        }
+        throw failure
+    }
+
+    private static func names(at path: String) throws(EmbeddedFailure) -> [String] {
+        // Most objects have none, and asking for the length alone needs no room.
+        guard try byteCountOfNames(at: path) > 0 else { return [] }
+        var space = [CChar](repeating: 0, count: greatestByteCount)
+        let length = try EmbeddedSystem.check("listxattr") {
+            clinux_listxattr(path, &space, space.count)
+        }
+        return space.prefix(length).split(separator: 0).compactMap { name in
+            // A name that is no UTF-8 has no place in an item; it stays untouched.
+            String(validating: name.lazy.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        }
+    }
+
+    private static func byteCountOfNames(at path: String) throws(EmbeddedFailure) -> Int {
+        switch EmbeddedSystem.attempt("listxattr", { clinux_listxattr(path, nil, 0) }) {
+        case .success(let length): return length
+        case .failure(let failure):
+            guard [EOPNOTSUPP, EACCES].contains(failure.errorNumber) else { throw failure }
+            return 0
+        }
+    }
+
+    /// The value, or `nil` if there is none or this user may not read it.
+    private static func value(
+        of name: String,
+        at path: String,
+        room: Int = 256
+    ) throws(EmbeddedFailure) -> [UInt8]? {
+        var space = [UInt8](repeating: 0, count: room)
+        switch EmbeddedSystem.attempt("getxattr", { clinux_getxattr(path, name, &space, room) }) {
+        case .success(let length): return Array(space.prefix(length))
+        case .failure(let failure):
+            if [ENODATA, EACCES].contains(failure.errorNumber) { return nil }
+            guard failure.errorNumber == ERANGE, room < greatestByteCount else { throw failure }
+            return try value(of: name, at: path, room: greatestByteCount)
+        }
+    }
+
+    /// What the kernel allows for one value and for all names.
+    private static let greatestByteCount = 65_536
+}

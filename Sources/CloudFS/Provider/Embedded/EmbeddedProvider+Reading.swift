@@ -1,0 +1,138 @@
+import CLinux
+import Crypto
+import Glibc
+
+/// Items, listings and bytes.
+extension EmbeddedProvider {
+    public func item(at path: RemotePath) async throws(CloudFSError) -> RemoteItem {
+        try await inside(path) { [gate] root in
+            let found = try root.openItem(path)
+            guard let item = try found.remoteItem(of: root.identity) else {
+                throw EmbeddedFailure(call: "fstat", errorNumber: ENOENT)
+            }
+            if !path.isRoot { gate.sawItems() }
+            return item
+        }
+    }
+
+    public func children(
+        of path: RemotePath,
+        after page: PageToken?
+    ) async throws(CloudFSError) -> ListingPage {
+        try await inside(path) { [gate, listings] root in
+            let page = try listings.page(after: page, of: path, in: root)
+            if !page.items.isEmpty { gate.sawItems() }
+            return page
+        }
+    }
+
+    public func fetch(
+        _ path: RemotePath,
+        range: Range<Int64>,
+        version: ItemVersion,
+        deliver:
+            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
+            -> Void
+    ) async throws(CloudFSError) {
+        let file = try await openVersion(version, of: path)
+        guard range.lowerBound >= 0, range.upperBound <= file.status.size else {
+            throw CloudFSError(
+                .invalidArgument,
+                "\"\(path)\": bytes \(range) of \(file.status.size) were asked for"
+            )
+        }
+        var offset = range.lowerBound
+        while offset < range.upperBound {
+            let start = offset
+            let count = Int(min(Int64(Self.pieceByteCount), range.upperBound - offset))
+            let bytes = try await blocking(path) { try file.read(count, at: start) }
+            try await deliver(start, bytes)
+            offset += Int64(bytes.count)
+        }
+    }
+
+    public func digest(
+        of path: RemotePath,
+        version: ItemVersion
+    ) async throws(CloudFSError) -> ContentDigest? {
+        let file = try await openVersion(version, of: path)
+        var hash = SHA256()
+        var offset: Int64 = 0
+        while offset < file.status.size {
+            let start = offset
+            let soFar = hash
+            // Several pieces at a time, so that a large file is not a hop between threads each.
+            (hash, offset) = try await blocking(path) {
+                var hash = soFar
+                var offset = start
+                for _ in 0..<8 where offset < file.status.size {
+                    let count = min(Int64(Self.pieceByteCount), file.status.size - offset)
+                    hash.update(data: try file.read(Int(count), at: offset))
+                    offset += count
+                }
+                return (hash, offset)
+            }
+        }
+        return ContentDigest(Array(hash.finalize()))
+    }
+
+    /// Opens the file at `path` for reading if it is exactly `version`.
+    private func openVersion(
+        _ version: ItemVersion,
+        of path: RemotePath
+    ) async throws(CloudFSError) -> EmbeddedVersionReader {
+        try await inside(path) { root in
+            let found = try root.openItem(path)
+            guard let kind = found.status.kind else {
+                throw EmbeddedFailure(call: "fstat", errorNumber: ENOENT)
+            }
+            guard found.status.matches(version) else { throw Self.changed(path) }
+            guard kind != .folder else { throw EmbeddedFailure(call: "open", errorNumber: EISDIR) }
+            guard kind == .file else {
+                throw CloudFSError(.unsupported, "\"\(path)\" is a link and has no bytes")
+            }
+            return EmbeddedVersionReader(
+                file: try EmbeddedSystem.reopen(found.descriptor, flags: O_RDONLY | O_NONBLOCK),
+                status: found.status,
+                path: path
+            )
+        }
+    }
+}
+
+/// One version of a file, open; it throws rather than read bytes of another.
+private struct EmbeddedVersionReader: Sendable {
+    let file: EmbeddedDescriptor
+    let status: EmbeddedStatus
+    let path: RemotePath
+
+    /// Reads `count` bytes, all of which must be there.
+    func read(_ count: Int, at offset: Int64) throws -> [UInt8] {
+        var failure: EmbeddedFailure?
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            while filled < count {
+                do throws(EmbeddedFailure) {
+                    let added = try EmbeddedSystem.check("pread") {
+                        pread(
+                            file.rawValue,
+                            buffer.baseAddress?.advanced(by: filled),
+                            count - filled,
+                            off_t(offset) + off_t(filled)
+                        )
+                    }
+                    if added == 0 { return }
+                    filled += added
+                } catch {
+                    failure = error
+                    return
+                }
+            }
+        }
+        if let failure { throw failure }
+        // After the bytes: a write that came between is seen here, and the piece is not used.
+        guard bytes.count == count, try status.again(file).version == status.version else {
+            throw EmbeddedProvider.changed(path)
+        }
+        return bytes
+    }
+}

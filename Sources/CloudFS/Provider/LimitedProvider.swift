@@ -1,0 +1,126 @@
+/// A provider whose transfers stay below the user's limits.
+public final class LimitedProvider: CloudProvider {
+    private let base: any CloudProvider
+    private let upload: BandwidthLimiter?
+    private let download: BandwidthLimiter?
+
+    public init(
+        _ base: any CloudProvider,
+        upload: BandwidthLimiter?,
+        download: BandwidthLimiter?
+    ) {
+        self.base = base
+        self.upload = upload
+        self.download = download
+    }
+
+    public var capabilities: ProviderCapabilities { base.capabilities }
+
+    public func fetch(
+        _ path: RemotePath,
+        range: Range<Int64>,
+        version: ItemVersion,
+        deliver:
+            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
+            -> Void
+    ) async throws(CloudFSError) {
+        let download = download
+        // Waiting before a piece is handed on keeps the provider from reading the next one.
+        try await base.fetch(path, range: range, version: version) {
+            offset,
+            bytes async throws(CloudFSError) in
+            try await download?.take(bytes.count)
+            try await deliver(offset, bytes)
+        }
+    }
+
+    public func upload(
+        _ source: UploadSource,
+        to path: RemotePath,
+        replacing base: ItemVersion?
+    ) async throws(CloudFSError) -> RemoteItem {
+        var source = source
+        let (upload, willSend) = (upload, source.willSend)
+        source.willSend = { byteCount async throws(CloudFSError) in
+            try await upload?.take(byteCount)
+            try await willSend(byteCount)
+        }
+        return try await self.base.upload(source, to: path, replacing: base)
+    }
+}
+
+// MARK: - Passed on unchanged
+
+extension LimitedProvider {
+    public func connect(expecting: ContainerExpectation) async throws(CloudFSError) -> String {
+        try await base.connect(expecting: expecting)
+    }
+
+    public func item(at path: RemotePath) async throws(CloudFSError) -> RemoteItem {
+        try await base.item(at: path)
+    }
+
+    public func children(
+        of path: RemotePath,
+        after page: PageToken?
+    ) async throws(CloudFSError) -> ListingPage {
+        try await base.children(of: path, after: page)
+    }
+
+    public func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
+        try await base.changes(after: anchor)
+    }
+
+    public func digest(
+        of path: RemotePath,
+        version: ItemVersion
+    ) async throws(CloudFSError) -> ContentDigest? {
+        try await base.digest(of: path, version: version)
+    }
+
+    public func createFolder(
+        at path: RemotePath,
+        documentID: DocumentID,
+        metadata: ItemMetadata
+    ) async throws(CloudFSError) -> RemoteItem {
+        try await base.createFolder(at: path, documentID: documentID, metadata: metadata)
+    }
+
+    public func createSymlink(
+        at path: RemotePath,
+        target: [UInt8],
+        documentID: DocumentID,
+        metadata: ItemMetadata
+    ) async throws(CloudFSError) -> RemoteItem {
+        try await base.createSymlink(
+            at: path,
+            target: target,
+            documentID: documentID,
+            metadata: metadata
+        )
+    }
+
+    public func setMetadata(
+        _ update: MetadataUpdate,
+        at path: RemotePath,
+        base: ItemVersion
+    ) async throws(CloudFSError) -> RemoteItem {
+        try await self.base.setMetadata(update, at: path, base: base)
+    }
+
+    public func move(
+        from source: RemotePath,
+        to destination: RemotePath,
+        base: ItemVersion
+    ) async throws(CloudFSError) -> RemoteItem {
+        try await self.base.move(from: source, to: destination, base: base)
+    }
+
+    public func delete(_ path: RemotePath, base: ItemVersion) async throws(CloudFSError) {
+        try await self.base.delete(path, base: base)
+    }
+
+    public func quota() async throws(CloudFSError) -> Quota? {
+        try await base.quota()
+    }
+}

@@ -1,0 +1,343 @@
+import Logging
+import Synchronization
+
+/// Keeps the catalog as the cloud is: compares everything once, then what the feed hints at.
+///
+/// Folders are compared by complete listings. Two lanes run beside each other: hints, and folders
+/// that somebody waits for, are never behind the full comparison.
+final class ChangeFeed: Sendable {
+    private let applier: RemoteApplier
+    private let connection: Connection
+    private let container: ContainerID
+    private let root: ItemID
+    private let logger: Logger
+    /// Called when the cloud is reached, for the first time or again.
+    private let onConnect: @Sendable () -> Void
+    private let state = Mutex(State())
+    private let hinted = Signal()
+    private let scanNeeded = Signal()
+
+    private struct State {
+        /// Folders to be listed again soon.
+        var hints: Set<ItemID> = []
+        var flights: [ItemID: Task<Result<RemoteApplier.Outcome, CloudFSError>, Never>] = [:]
+        var isScanning = false
+        var hasCompared = false
+    }
+
+    /// How many folders are listed at once.
+    private static let parallelListings = 6
+
+    private var catalog: Catalog { applier.catalog }
+    private var pool: BlockingPool { applier.pool }
+
+    init(
+        applier: RemoteApplier,
+        connection: Connection,
+        container: ContainerRecord,
+        logger: Logger,
+        onConnect: @escaping @Sendable () -> Void
+    ) {
+        self.onConnect = onConnect
+        self.applier = applier
+        self.connection = connection
+        self.container = container.id
+        self.root = container.root
+        self.logger = logger
+    }
+
+    /// Whether the whole container was compared since the connection was made.
+    var hasCompared: Bool { state.withLock { $0.hasCompared } }
+
+    // MARK: - Running
+
+    /// Runs until the task is cancelled, connecting again whenever the cloud was out of reach.
+    func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.followHints() }
+            group.addTask { await self.scanWhenNeeded() }
+            group.addTask { await self.stayConnected() }
+        }
+    }
+
+    /// Reaches the container for the first time or again.
+    func connect() async throws(CloudFSError) {
+        let record = try await pool.engine {
+            try self.catalog.read { try $0.containers() }.first { $0.id == self.container }
+        }
+        guard let record else { throw CloudFSError(.internalFailure, "the container is unknown") }
+        let identity = try await applier.provider.connect(
+            expecting: ContainerExpectation(identity: record.identity, hasItems: record.hasItems)
+        )
+        if record.identity != identity {
+            try await pool.engine {
+                try self.catalog.write { try $0.setContainer(self.container, identity: identity) }
+            }
+        }
+        connection.setQuota(try await applier.provider.quota())
+        connection.didConnect()
+        onConnect()
+    }
+
+    private func stayConnected() async {
+        var delay = Duration.seconds(1)
+        while !Task.isCancelled {
+            do throws(CloudFSError) {
+                try await connect()
+                logger.info("the cloud is reached")
+                delay = .seconds(1)
+                try await follow()
+            } catch {
+                if Task.isCancelled { return }
+                connection.didFail(error)
+                logger.notice("the cloud cannot be reached", metadata: ["error": "\(error)"])
+            }
+            await pause(delay)
+            delay = min(delay * 2, .seconds(15))
+        }
+    }
+
+    private func pause(_ delay: Duration) async {
+        // A cancelled pause ends early, and so does the loop around it.
+        try? await Task.sleep(for: delay)
+    }
+
+    private func follow() async throws(CloudFSError) {
+        var anchor = try await applier.provider.changes(after: nil).anchor
+        state.withLock { $0.hasCompared = false }
+        scanNeeded.raise()
+        while !Task.isCancelled {
+            let page = try await applier.provider.changes(after: anchor)
+            for hint in page.hints { try await note(hint) }
+            anchor = page.anchor
+            if !connection.isOnline {
+                connection.didConnect()
+                onConnect()
+            }
+        }
+    }
+
+    private func note(_ hint: ChangeHint) async throws(CloudFSError) {
+        switch hint {
+        case .subtree(.root):
+            state.withLock { $0.hasCompared = false }
+            scanNeeded.raise()
+        case .children(let path), .subtree(let path):
+            let folders = try await pool.engine {
+                try self.catalog.write { writer in
+                    try self.folders(for: path, isSubtree: hint == .subtree(path), writer)
+                }
+            }
+            self.hint(folders)
+        }
+    }
+
+    /// The folder a hint speaks of, or the nearest one above that is known; below it, if asked for.
+    private func folders(
+        for path: RemotePath,
+        isSubtree: Bool,
+        _ writer: CatalogWriter
+    ) throws -> [ItemID] {
+        var path = path
+        while true {
+            if let folder = try writer.reader.folder(at: path, root: root) {
+                guard isSubtree else { return [folder] }
+                return try writer.reader.descendants(of: folder).filter {
+                    try writer.reader.item($0)?.item.kind == .folder
+                        && writer.reader.base(of: $0) != nil
+                }
+            }
+            guard !path.isRoot else { return [] }
+            path = path.parent
+        }
+    }
+
+    // MARK: - Listing
+
+    /// Lists the folder again soon.
+    func hint(_ folders: [ItemID]) {
+        state.withLock { $0.hints.formUnion(folders) }
+        hinted.raise()
+    }
+
+    /// Lists again, soon, the folder that holds the item in the cloud.
+    func hintParent(of id: ItemID) async {
+        do {
+            let parent = try await pool.engine {
+                try self.catalog.read { try $0.base(of: id)?.parent }
+            }
+            if let parent { hint([parent]) }
+        } catch {
+            logger.error("the folder of an item is unknown", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// Lists a folder and applies all of it, deletions too, before returning.
+    func refresh(_ folder: ItemID) async throws(CloudFSError) {
+        try await process([folder])
+    }
+
+    /// Makes sure that the children of a folder are known.
+    ///
+    /// - Throws: `offline` or `timedOut` when they cannot be known; never `notFound` for that reason.
+    func ensureListed(_ folder: ItemID) async throws(CloudFSError) {
+        let outcome = try await list(folder)
+        enqueueUnlisted(outcome)
+    }
+
+    private func enqueueUnlisted(_ outcome: RemoteApplier.Outcome) {
+        if !outcome.unlisted.isEmpty { scanNeeded.raise() }
+    }
+
+    /// One listing of a folder at a time; whoever comes meanwhile gets the same one.
+    private func list(
+        _ folder: ItemID,
+        isFresh: Bool = false
+    ) async throws(CloudFSError) -> RemoteApplier.Outcome {
+        let running = state.withLock { $0.flights[folder] }
+        if isFresh, let running { _ = await running.value }
+        let flight = state.withLock { state in
+            if let flight = state.flights[folder] { return flight }
+            let flight = Task { () -> Result<RemoteApplier.Outcome, CloudFSError> in
+                defer { self.state.withLock { $0.flights[folder] = nil } }
+                do throws(CloudFSError) {
+                    return .success(try await self.applier.refresh(folder))
+                } catch {
+                    return .failure(error)
+                }
+            }
+            state.flights[folder] = flight
+            return flight
+        }
+        return try await flight.value.get()
+    }
+
+    private func followHints() async {
+        while !Task.isCancelled {
+            let batch = state.withLock { state in
+                let batch = state.hints.prefix(256)
+                state.hints.subtract(batch)
+                return Array(batch)
+            }
+            guard !batch.isEmpty else {
+                await hinted.wait()
+                continue
+            }
+            await processLogging(batch)
+        }
+    }
+
+    private func scanWhenNeeded() async {
+        while !Task.isCancelled {
+            await scanNeeded.wait()
+            guard connection.isOnline else { continue }
+            do throws(CloudFSError) {
+                try await scanUnlisted()
+                if !hasCompared {
+                    try await compareAll()
+                    state.withLock { $0.hasCompared = true }
+                }
+            } catch {
+                connection.didFail(error)
+                logger.notice("comparing with the cloud stopped", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    private func scanUnlisted() async throws(CloudFSError) {
+        while !Task.isCancelled {
+            let batch = try await pool.engine {
+                try self.catalog.read { try $0.unlistedFolders(limit: 64) }
+            }
+            guard !batch.isEmpty else { return }
+            try await process(batch)
+        }
+    }
+
+    /// Lists every folder once, to find what changed while nobody looked.
+    private func compareAll() async throws(CloudFSError) {
+        var last = ItemID(0)
+        while !Task.isCancelled {
+            let start = last
+            let batch = try await pool.engine {
+                try self.catalog.read { try $0.syncedFolders(after: start, limit: 64) }
+            }
+            guard let end = batch.last else { break }
+            try await process(batch)
+            last = end
+        }
+        try await scanUnlisted()
+    }
+
+    private func processLogging(_ batch: [ItemID]) async {
+        do throws(CloudFSError) {
+            try await process(batch)
+        } catch {
+            connection.didFail(error)
+            // What could not be listed is compared again after the next connection.
+            state.withLock { $0.hasCompared = false }
+            logger.notice("listing stopped", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// Lists folders, and the new ones found in them; then removes what none of them has.
+    private func process(_ folders: [ItemID]) async throws(CloudFSError) {
+        var missing: [(folder: ItemID, items: [ItemID])] = []
+        var queue = folders
+        var failure: CloudFSError?
+        while !queue.isEmpty, failure == nil {
+            let batch = Array(queue.prefix(Self.parallelListings))
+            queue.removeFirst(batch.count)
+            let results = await withTaskGroup(
+                of: (ItemID, Result<RemoteApplier.Outcome, CloudFSError>).self
+            ) { group in
+                for folder in batch {
+                    group.addTask {
+                        do throws(CloudFSError) {
+                            return (folder, .success(try await self.list(folder, isFresh: true)))
+                        } catch {
+                            return (folder, .failure(error))
+                        }
+                    }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            for (folder, result) in results {
+                switch result {
+                case .success(let outcome):
+                    missing.append((folder, outcome.missing))
+                    queue += outcome.unlisted
+                    if outcome.isBlurred { hint([folder]) }
+                case .failure(let error)
+                where error.code == .notFound || error.code == .notDirectory:
+                    await hintParent(of: folder)
+                case .failure(let error):
+                    failure = error
+                }
+            }
+        }
+        try await remove(missing)
+        if let failure { throw failure }
+    }
+
+    private func remove(
+        _ missing: [(folder: ItemID, items: [ItemID])]
+    ) async throws(CloudFSError) {
+        for (folder, items) in missing where !items.isEmpty {
+            var items = items
+            let going = try await applier.count(items)
+            let total = try await pool.engine {
+                try self.catalog.read { try $0.residencyTotals().items }
+            }
+            if going > 100, going > total / 2 {
+                logger.warning(
+                    "more than half of the items are gone from the cloud; looking once more",
+                    metadata: ["items": "\(going)", "of": "\(total)"]
+                )
+                try await connect()
+                items = try await list(folder, isFresh: true).missing
+            }
+            try await applier.remove(items, from: folder)
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import Synchronization
+
+/// Whether the cloud can be reached, as the last request found it.
+enum ConnectionState: Sendable, Equatable {
+    case connecting
+    case online
+    case offline(reason: String, since: Timestamp)
+}
+
+/// The state of the connection, shared by everything that talks to the provider.
+final class Connection: Sendable {
+    private struct State {
+        var connection = ConnectionState.connecting
+        var quota: Quota?
+    }
+
+    private let state = Mutex(State())
+    private let clocks: Clocks
+    init(clocks: Clocks) {
+        self.clocks = clocks
+    }
+
+    var current: ConnectionState { state.withLock { $0.connection } }
+
+    var isOnline: Bool { current == .online }
+
+    /// Space at the provider, as last asked; `nil` when it has no limit.
+    var quota: Quota? { state.withLock { $0.quota } }
+
+    func setQuota(_ quota: Quota?) {
+        state.withLock { $0.quota = quota }
+    }
+
+    func didConnect() {
+        state.withLock { $0.connection = .online }
+    }
+
+    /// Notes an error of the provider; only those of the network mean that it is out of reach.
+    func didFail(_ error: CloudFSError) {
+        guard error.code == .offline || error.code == .timedOut || error.code == .unauthenticated
+        else { return }
+        let now = clocks.now()
+        state.withLock { state in
+            if case .offline(_, let since) = state.connection {
+                state.connection = .offline(reason: error.message, since: since)
+            } else {
+                state.connection = .offline(reason: error.message, since: now)
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+import Logging
+import Synchronization
+
+/// Brings whole files here that were asked for: pinned ones, and those of `cloudfs download`.
+///
+/// What is wanted is written in the catalog, so that it goes on after a restart.
+final class Downloader: Sendable {
+    private let hydrator: Hydrator
+    private let connection: Connection
+    private let pool: BlockingPool
+    private let logger: Logger
+    private let wake = Signal()
+    private let failures = Mutex<[ItemID: Failure]>([:])
+    private static let parallelFiles = 4
+
+    /// How the last attempt of a file failed, and when it is tried again.
+    struct Failure: Sendable {
+        var error: CloudFSError
+        var retryAt: Duration
+    }
+
+    private var files: OpenFiles { hydrator.files }
+
+    init(hydrator: Hydrator, connection: Connection, pool: BlockingPool, logger: Logger) {
+        self.hydrator = hydrator
+        self.connection = connection
+        self.pool = pool
+        self.logger = logger
+    }
+
+    /// Notes that more files may be wanted, or that the cloud is reached again.
+    func noticeWanted() {
+        failures.withLock { $0.removeAll() }
+        wake.raise()
+    }
+
+    func failure(of id: ItemID) -> CloudFSError? {
+        failures.withLock { $0[id]?.error }
+    }
+
+    /// Files whose last attempt failed.
+    var allFailures: [ItemID: CloudFSError] { failures.withLock { $0.mapValues(\.error) } }
+
+    /// Runs until the task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            let batch = await next()
+            guard !batch.isEmpty else {
+                await wake.wait(atMost: nextRetry())
+                continue
+            }
+            await withTaskGroup(of: Void.self) { group in
+                for id in batch { group.addTask { await self.download(id) } }
+            }
+        }
+    }
+
+    private func next() async -> [ItemID] {
+        guard connection.isOnline else { return [] }
+        do throws(CloudFSError) {
+            let now = files.clocks.elapsed()
+            let waiting = failures.withLock { failures in
+                Set(failures.filter { $0.value.retryAt > now }.keys)
+            }
+            let wanted = try await pool.engine {
+                try self.files.catalog.read {
+                    try $0.wantedFiles(limit: waiting.count + Self.parallelFiles)
+                }
+            }
+            return Array(wanted.filter { !waiting.contains($0) }.prefix(Self.parallelFiles))
+        } catch {
+            logger.error("the list of wanted files cannot be read", metadata: ["error": "\(error)"])
+            return []
+        }
+    }
+
+    private func nextRetry() -> Duration? {
+        guard connection.isOnline else { return nil }
+        let next = failures.withLock { $0.values.map(\.retryAt).min() }
+        return next.map { max(.milliseconds(10), $0 - files.clocks.elapsed()) }
+    }
+
+    private func download(_ id: ItemID) async {
+        do throws(CloudFSError) {
+            let file = try await pool.engine { try self.files.acquire(id) }
+            var failure: CloudFSError?
+            do throws(CloudFSError) {
+                try await hydrator.complete(file)
+            } catch {
+                failure = error
+            }
+            try await pool.engine { try self.files.release(file) }
+            if let failure { throw failure }
+            try await pool.engine {
+                try self.files.catalog.write { writer in
+                    // An empty file has nothing to fetch and no content file: it is done too.
+                    if try writer.reader.existing(id).item.size == 0 {
+                        try writer.setWanted(false, of: id)
+                    }
+                }
+            }
+            failures.withLock { $0[id] = nil }
+        } catch {
+            connection.didFail(error)
+            let retryAt = files.clocks.elapsed() + .seconds(30)
+            failures.withLock { $0[id] = Failure(error: error, retryAt: retryAt) }
+            logger.notice(
+                "a file could not be downloaded",
+                metadata: ["item.id": "\(id)", "error": "\(error)"]
+            )
+        }
+    }
+}

@@ -1,0 +1,122 @@
+import Logging
+import Synchronization
+
+/// Makes room: drops the content of files that the cloud has too, the longest unused first.
+///
+/// Never bytes that exist only here, never files in use, never pinned ones.
+final class Evictor: Sendable {
+    private let files: OpenFiles
+    private let hub: ChangeHub
+    private let pool: BlockingPool
+    private let logger: Logger
+    let limits: Limits
+    private let wake = Signal()
+
+    /// Bounds of what content may take of the local disk, in bytes.
+    struct Limits: Sendable {
+        var cacheSize: Int64
+        /// What stays free on the disk, whatever `cacheSize` allows.
+        var freeFloor: Int64
+    }
+
+    init(files: OpenFiles, hub: ChangeHub, pool: BlockingPool, limits: Limits, logger: Logger) {
+        self.files = files
+        self.hub = hub
+        self.pool = pool
+        self.limits = limits
+        self.logger = logger
+    }
+
+    /// Notes that content may have grown.
+    func noticeUse() {
+        wake.raise()
+    }
+
+    /// Runs until the task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            do throws(CloudFSError) {
+                try await pool.engine { try self.makeRoom() }
+            } catch {
+                logger.error("eviction failed", metadata: ["error": "\(error)"])
+            }
+            await wake.wait()
+        }
+    }
+
+    /// Why a file's content stays.
+    ///
+    /// - Throws: `claimed` in use, `denied` pinned, `exists` not in the cloud yet.
+    func evict(_ id: ItemID) throws(CloudFSError) {
+        let file = try files.acquire(id)
+        let (changes, failure) = file.state.withLock { state -> ([ItemChange], CloudFSError?) in
+            do throws(CloudFSError) {
+                return (try drop(&state, id), nil)
+            } catch {
+                return ([], error)
+            }
+        }
+        try files.release(file)
+        if let failure { throw failure }
+        hub.publish(changes)
+        files.discards.raise()
+    }
+
+    private func drop(
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> [ItemChange] {
+        guard state.generation != 0 else { return [] }
+        guard !state.isInUse else {
+            throw CloudFSError(.claimed, "the file is open", item: id)
+        }
+        guard !state.isDirty, state.base != nil else {
+            throw CloudFSError(.exists, "its bytes are not in the cloud yet", item: id)
+        }
+        guard state.fetches.isEmpty, state.waits.isEmpty else {
+            throw CloudFSError(.claimed, "the file is being downloaded", item: id)
+        }
+        try files.catalog.write { writer in
+            guard try writer.reader.effectivePolicy(of: id) != .pinned else {
+                throw CloudFSError(.denied, "the file is pinned", item: id)
+            }
+            try writer.setWanted(false, of: id)
+            try writer.dropContent(of: try writer.reader.existing(id))
+        }
+        _ = try files.reload(&state, id)
+        return [.content(id)]
+    }
+
+    private func makeRoom() throws(CloudFSError) {
+        var excess = try excess()
+        var position = (lastUsed: Int64.min, item: ItemID(0))
+        while excess > 0 {
+            let page = try files.catalog.read { try $0.localFiles(limit: 64, after: position) }
+            guard let last = page.last else { break }
+            for (record, _) in page where excess > 0 && record.item.content.isEvictable {
+                do throws(CloudFSError) {
+                    try evict(record.id)
+                    excess -= record.localBytes
+                } catch
+                    where error.code == .claimed || error.code == .denied || error.code == .exists
+                {
+                    continue
+                }
+            }
+            position = (last.lastUsed, last.record.id)
+        }
+        if excess > 0 {
+            logger.warning(
+                "content takes more room than it may, and nothing more can be dropped",
+                metadata: ["bytes": "\(excess)"]
+            )
+        }
+    }
+
+    /// How many bytes too many are here.
+    private func excess() throws(CloudFSError) -> Int64 {
+        let used = try files.catalog.read { try $0.localBytes() }
+        let space = try files.store.space()
+        return max(used - limits.cacheSize, limits.freeFloor - space.available)
+    }
+}

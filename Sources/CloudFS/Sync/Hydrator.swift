@@ -1,0 +1,338 @@
+import Logging
+import Synchronization
+
+/// Brings absent bytes here: once for all who wait, and no sooner than somebody wants them.
+///
+/// The decisions are `HydrationPlan`'s; this class runs its actions. Each fetch is a task, the
+/// bytes go to disk on the blocking pool, and readers wait in tasks of their own.
+final class Hydrator: Sendable {
+    let files: OpenFiles
+    private let provider: any CloudProvider
+    private let pool: BlockingPool
+    private let logger: Logger
+    private let counters = Mutex(FetchCounters())
+    /// Called when the cloud does not have what the catalog says, with the item.
+    private let onMismatch: @Sendable (ItemID) -> Void
+
+    init(
+        files: OpenFiles,
+        provider: any CloudProvider,
+        pool: BlockingPool,
+        logger: Logger,
+        onMismatch: @escaping @Sendable (ItemID) -> Void
+    ) {
+        self.files = files
+        self.provider = provider
+        self.pool = pool
+        self.logger = logger
+        self.onMismatch = onMismatch
+    }
+
+    /// Fetches from the provider since the start of this process.
+    var fetchCounters: FetchCounters { counters.withLock { $0 } }
+
+    // MARK: - Reading
+
+    /// Asks for `range` of a file on behalf of a handle.
+    ///
+    /// - Returns: `nil` when the bytes are here, else what to wait for.
+    func begin(
+        _ file: OpenFile,
+        range: Range<Int64>,
+        handle: UInt64?
+    ) throws(CloudFSError) -> HydrationWait? {
+        let (wait, actions) = try file.state.withLock {
+            state throws(CloudFSError) -> (HydrationWait?, [HydrationPlan.Action]) in
+            guard state.plan != nil else { return (nil, []) }
+            _ = try files.content(of: &state, file.id)
+            guard state.plan != nil else { return (nil, []) }
+            let waiter = state.newWaiter()
+            let pending = Pending<Void>()
+            state.waits[waiter] = pending
+            let now = files.clocks.elapsed()
+            let actions = files.handle(.read(waiter, range, handle: handle), &state, now)
+            if actions.contains(.wake(waiter, failure: nil)) {
+                state.waits[waiter] = nil
+                return (nil, actions)
+            }
+            return (HydrationWait(file: file, waiter: waiter, pending: pending), actions)
+        }
+        perform(actions, on: file)
+        if wait != nil { watch(file) }
+        return wait
+    }
+
+    /// Waits until the bytes are here.
+    ///
+    /// - Throws: `cancelled`; what the fetch failed with; `timedOut`; `remoteChanged`.
+    func finish(_ wait: HydrationWait) async throws(CloudFSError) {
+        do {
+            try await wait.pending.value { [self] in
+                let actions = wait.file.state.withLock { state in
+                    state.waits[wait.waiter] = nil
+                    return files.handle(.cancelRead(wait.waiter), &state, files.clocks.elapsed())
+                }
+                perform(actions, on: wait.file)
+            }
+        } catch let error as CloudFSError {
+            throw error
+        } catch {
+            throw CloudFSError(.cancelled, "the read was interrupted", item: wait.file.id)
+        }
+    }
+
+    /// Brings the whole file here and waits for it.
+    func complete(_ file: OpenFile) async throws(CloudFSError) {
+        let size = file.state.withLock { state in
+            state.plan?.size ?? 0
+        }
+        perform(
+            file.state.withLock { state in
+                files.handle(.completeAll(forced: true), &state, files.clocks.elapsed())
+            },
+            on: file
+        )
+        guard size > 0 else { return }
+        if let wait = try await blocking({ try self.begin(file, range: 0..<size, handle: nil) }) {
+            try await finish(wait)
+        }
+        try await blocking { try self.markResident(file) }
+    }
+
+    // MARK: - Actions
+
+    /// Runs what the plan decided. Call it with no lock held.
+    func perform(_ actions: [HydrationPlan.Action], on file: OpenFile) {
+        for action in actions {
+            switch action {
+            case .fetch(let request, let range):
+                start(request, range, on: file)
+            case .cancel(let request):
+                file.state.withLock { $0.fetches.removeValue(forKey: request) }?.cancel()
+            case .wake(let waiter, let failure):
+                let pending = file.state.withLock { $0.waits.removeValue(forKey: waiter) }
+                pending?.finish(failure.map { .failure(Self.error($0, file.id)) } ?? .success(()))
+            case .complete:
+                files.retain(file)
+                Task { await settle(file) }
+            }
+        }
+    }
+
+    private static func error(_ code: CloudFSError.Code, _ id: ItemID) -> CloudFSError {
+        switch code {
+        case .timedOut: CloudFSError(code, "the cloud did not send the bytes in time", item: id)
+        case .remoteChanged: CloudFSError(code, "this version is gone from the cloud", item: id)
+        case .offline: CloudFSError(code, "the cloud cannot be reached", item: id)
+        default: CloudFSError(code, "the bytes could not be fetched", item: id)
+        }
+    }
+
+    private func start(_ request: HydrationPlan.RequestID, _ range: Range<Int64>, on file: OpenFile)
+    {
+        files.retain(file)
+        // The task cannot end before it is registered: ending takes the same lock.
+        file.state.withLock { state in
+            let generation = state.generation
+            state.fetches[request] = Task {
+                let failure = await fetch(request, range, generation, of: file)
+                finish(request, generation, failure: failure, on: file)
+                await release(file)
+            }
+        }
+    }
+
+    private func fetch(
+        _ request: HydrationPlan.RequestID,
+        _ range: Range<Int64>,
+        _ generation: Int64,
+        of file: OpenFile
+    ) async -> CloudFSError? {
+        do {
+            counters.withLock { $0.requests += 1 }
+            let base = file.state.withLock { $0.base }
+            let path = try await blocking {
+                try self.files.catalog.read { try $0.remotePath(of: file.id) }
+            }
+            guard let base, let path else {
+                throw CloudFSError(.remoteChanged, "the cloud no longer has it", item: file.id)
+            }
+            try await provider.fetch(path, range: range, version: base.version) {
+                offset,
+                bytes throws(CloudFSError) in
+                let actions = try await self.blocking {
+                    try self.fill(request, generation, offset, bytes, of: file)
+                }
+                self.perform(actions, on: file)
+            }
+            return nil
+        } catch let error as CloudFSError {
+            return error
+        } catch {
+            return CloudFSError(.internalFailure, "a fetch failed", item: file.id, cause: error)
+        }
+    }
+
+    /// Puts a piece of an answer where bytes are still absent.
+    private func fill(
+        _ request: HydrationPlan.RequestID,
+        _ generation: Int64,
+        _ offset: Int64,
+        _ bytes: [UInt8],
+        of file: OpenFile
+    ) throws(CloudFSError) -> [HydrationPlan.Action] {
+        counters.withLock { $0.bytes += Int64(bytes.count) }
+        return try file.state.withLock { state throws(CloudFSError) in
+            guard state.generation == generation, let content = state.content,
+                let plan = state.plan
+            else { throw CloudFSError(.cancelled, "the content was replaced", item: file.id) }
+            let range = offset..<offset + Int64(bytes.count)
+            for part in plan.wanted(of: range, for: request) {
+                // The tail of a file that was cut meanwhile is not wanted, nor is any of it present.
+                let lower = Int(part.lowerBound - offset)
+                let upper = Int(part.upperBound - offset)
+                try content.write(bytes[lower..<upper], at: part.lowerBound)
+                state.unstoredBytes += Int64(part.count)
+            }
+            return files.handle(.delivered(request, range), &state, files.clocks.elapsed())
+        }
+    }
+
+    private func finish(
+        _ request: HydrationPlan.RequestID,
+        _ generation: Int64,
+        failure: CloudFSError?,
+        on file: OpenFile
+    ) {
+        let isGone = failure?.code == .remoteChanged || failure?.code == .notFound
+        let actions = file.state.withLock { state -> [HydrationPlan.Action] in
+            guard state.generation == generation else { return [] }
+            state.fetches[request] = nil
+            let event: HydrationPlan.Event =
+                failure.map { isGone ? .remoteChanged : .requestFailed(request, $0.code) }
+                ?? .requestEnded(request)
+            return files.handle(event, &state, files.clocks.elapsed())
+        }
+        perform(actions, on: file)
+        if isGone { onMismatch(file.id) }
+        if let failure, failure.code != .cancelled {
+            logger.debug(
+                "a fetch failed",
+                metadata: ["item.id": "\(file.id)", "error": "\(failure)"]
+            )
+        }
+    }
+
+    /// Stores that a file is all here, after flushing it.
+    private func settle(_ file: OpenFile) async {
+        do {
+            try await blocking { try self.markResident(file) }
+        } catch {
+            logger.error(
+                "a complete file could not be stored as such",
+                metadata: ["item.id": "\(file.id)", "error": "\(error)"]
+            )
+        }
+        await release(file)
+    }
+
+    private func markResident(_ file: OpenFile) throws(CloudFSError) {
+        let content = file.state.withLock { state in
+            state.plan?.isComplete == true ? state.content : nil
+        }
+        try content?.synchronize()
+        try file.state.withLock { state throws(CloudFSError) in
+            guard state.plan?.isComplete == true, let content, state.content === content
+            else { return }
+            let allocated = try content.facts().allocated
+            let generation = state.generation
+            try files.catalog.write { writer in
+                try writer.setContent(
+                    of: file.id,
+                    generation: generation,
+                    residency: .resident,
+                    localBytes: allocated
+                )
+            }
+            state.plan = nil
+            state.residency = .resident
+            state.unstoredBytes = 0
+        }
+    }
+
+    private func release(_ file: OpenFile) async {
+        do {
+            try await blocking { try self.files.release(file) }
+        } catch {
+            logger.error(
+                "the state of a file could not be stored",
+                metadata: ["item.id": "\(file.id)", "error": "\(error)"]
+            )
+        }
+    }
+
+    /// Looks after stalled readers while there are any.
+    private func watch(_ file: OpenFile) {
+        let isWatched = file.state.withLock { state in
+            defer { state.timer = state.timer ?? files.clocks.elapsed() }
+            return state.timer != nil
+        }
+        guard !isWatched else { return }
+        files.retain(file)
+        let pause = max(.milliseconds(50), files.hydration.settings.stallTimeout / 8)
+        Task {
+            var isNeeded = true
+            while isNeeded {
+                // Cancelled never: the task ends when nobody waits any more.
+                try? await Task.sleep(for: pause)
+                let (actions, goesOn) = file.state.withLock { state in
+                    let actions = files.handle(
+                        .expireStalled(.timedOut),
+                        &state,
+                        files.clocks.elapsed()
+                    )
+                    let goesOn = state.plan?.waiters.isEmpty == false
+                    if !goesOn { state.timer = nil }
+                    return (actions, goesOn)
+                }
+                perform(actions, on: file)
+                isNeeded = goesOn
+            }
+            await release(file)
+        }
+    }
+
+    private func blocking<Value: Sendable>(
+        _ work: @escaping @Sendable () throws -> Value
+    ) async throws(CloudFSError) -> Value {
+        try await pool.engine(work)
+    }
+}
+
+/// What was fetched from the provider.
+struct FetchCounters: Sendable, Equatable {
+    var requests = 0
+    var bytes: Int64 = 0
+}
+
+/// A read that waits for its bytes.
+struct HydrationWait: Sendable {
+    let file: OpenFile
+    let waiter: HydrationPlan.WaiterID
+    let pending: Pending<Void>
+}
+
+extension BlockingPool {
+    /// Runs work of the engine; whatever it throws arrives as the one error.
+    func engine<Value: Sendable>(
+        _ work: @escaping @Sendable () throws -> Value
+    ) async throws(CloudFSError) -> Value {
+        do {
+            return try await run(work)
+        } catch let error as CloudFSError {
+            throw error
+        } catch {
+            throw CloudFSError(.internalFailure, "unexpected: \(error)", cause: error)
+        }
+    }
+}

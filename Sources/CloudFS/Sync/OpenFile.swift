@@ -1,0 +1,85 @@
+import Synchronization
+
+/// The live state of one file's content: shared by all its handles and by the engine.
+///
+/// It exists while somebody uses the content. Everything that reads, fills, changes or replaces
+/// content holds `state` while it does, so that no two versions ever mix.
+///
+/// - Invariant: `plan` is `nil` exactly when the file is resident.
+final class OpenFile: Sendable {
+    let id: ItemID
+    let state: Mutex<State>
+
+    init(id: ItemID) {
+        self.id = id
+        state = Mutex(State())
+    }
+
+    struct State {
+        /// Whether the rest was read from the catalog.
+        var isLoaded = false
+        /// The open content file; opened when first needed.
+        var content: ContentFile?
+        var generation: Int64 = 0
+        var residency = Residency.placeholder
+        var size: Int64 = 0
+        var modified = Timestamp(nanoseconds: 0)
+        var changed = Timestamp(nanoseconds: 0)
+        /// The version in the cloud that absent bytes are fetched from.
+        var base: BaseRecord?
+        var isBaseLost = false
+        var plan: HydrationPlan?
+        var waits: [HydrationPlan.WaiterID: Pending<Void>] = [:]
+        var nextWaiter: UInt64 = 1
+        var fetches: [HydrationPlan.RequestID: Task<Void, Never>] = [:]
+        /// When the timer that looks after stalled readers will fire.
+        var timer: Duration?
+        /// Bytes that were filled since the present ranges were last stored.
+        var unstoredBytes: Int64 = 0
+
+        /// When a program last opened it, and whether the catalog knows.
+        var lastUsed = Timestamp(nanoseconds: 0)
+        var hasUnsavedUse = false
+        var handles = 0
+        var writers = 0
+        /// Whether the catalog knows that the content is newer than the base.
+        var isDirty = false
+        /// Whether size or times here are newer than the catalog's.
+        var hasUnsavedChange = false
+        /// Counts local changes, so that an upload can tell whether its snapshot is still true.
+        var changeCount: UInt64 = 0
+        var writesInFlight = 0
+        /// Whether pages that the kernel keeps are those of this content.
+        var isCachedByKernel = false
+        /// Whether the item has no name any more.
+        var isUnlinked = false
+        /// Whether the cloud has a newer version, to be applied after the last close.
+        var hasNewer = false
+        /// How much of the running upload was sent, in bytes; `nil` when none runs.
+        var sentBytes: Int64?
+
+        /// Whether a program has the file open.
+        var isInUse: Bool { handles > 0 }
+
+        var presentByteCount: Int64 {
+            switch residency {
+            case .resident: size
+            case .partial: min(plan?.present.byteCount ?? 0, size)
+            case .placeholder: 0
+            }
+        }
+
+        mutating func newWaiter() -> HydrationPlan.WaiterID {
+            defer { nextWaiter += 1 }
+            return HydrationPlan.WaiterID(rawValue: nextWaiter)
+        }
+
+        /// Notes a local change of content or times.
+        mutating func didChange(at now: Timestamp) {
+            modified = now
+            changed = now
+            hasUnsavedChange = true
+            changeCount += 1
+        }
+    }
+}

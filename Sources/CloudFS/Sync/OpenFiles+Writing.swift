@@ -1,0 +1,271 @@
+import Synchronization
+
+/// Local changes of content. Each is called on a worker thread and never waits for the network.
+extension OpenFiles {
+    /// Makes a file ready for a change: its content file is there, and the catalog knows.
+    ///
+    /// The catalog's mark is durable before the first byte of a synced version is overwritten:
+    /// a power failure then leaves a dirty item, never a clean one with other bytes.
+    func prepareToWrite(_ file: OpenFile) throws(CloudFSError) {
+        try file.state.withLock { state throws(CloudFSError) in
+            _ = try content(of: &state, file.id)
+            try markDirty(&state, file.id)
+        }
+    }
+
+    private func markDirty(
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) {
+        state.changeCount += 1
+        guard !state.isDirty else { return }
+        let notBefore = clocks.now() + quietTime
+        try catalog.write { try $0.markDirty(id, notBefore: notBefore) }
+        if state.base != nil { try catalog.makeDurable() }
+        state.isDirty = true
+    }
+
+    /// Writes at `offset` through `receive`, which moves the bytes and says how many.
+    ///
+    /// A file that is being filled is held locked meanwhile, so that no late answer of the cloud
+    /// lands on top of newer bytes.
+    func write(
+        _ file: OpenFile,
+        at offset: Int64,
+        appends: Bool,
+        count: Int,
+        receive: (ContentFile, Int64, Int) throws(CloudFSError) -> Int
+    ) throws(CloudFSError) -> (written: Int, actions: [HydrationPlan.Action]) {
+        try prepareToWrite(file)
+        let target = file.state.withLock { state -> (content: ContentFile?, offset: Int64) in
+            let offset = appends ? state.size : offset
+            guard state.plan == nil else { return (nil, offset) }
+            state.writesInFlight += 1
+            return (state.content, offset)
+        }
+        guard let content = target.content else {
+            return try writePartial(file, at: target.offset, count: count, receive: receive)
+        }
+        let outcome = Result { () throws(CloudFSError) in try receive(content, target.offset, count)
+        }
+        file.state.withLock { state in
+            state.writesInFlight -= 1
+            if case .success(let written) = outcome, written > 0 {
+                state.didChange(at: clocks.now())
+                state.size = max(state.size, target.offset + Int64(written))
+            }
+        }
+        return (try outcome.get(), [])
+    }
+
+    private func writePartial(
+        _ file: OpenFile,
+        at offset: Int64,
+        count: Int,
+        receive: (ContentFile, Int64, Int) throws(CloudFSError) -> Int
+    ) throws(CloudFSError) -> (written: Int, actions: [HydrationPlan.Action]) {
+        try file.state.withLock { state throws(CloudFSError) in
+            let content = try content(of: &state, file.id)
+            let written = try receive(content, offset, count)
+            guard written > 0 else { return (0, []) }
+            let end = offset + Int64(written)
+            var actions: [HydrationPlan.Action] = []
+            let now = clocks.elapsed()
+            if offset > state.size {
+                // The gap between the old end and the write is zeros, not bytes of the base.
+                actions += handle(.localWrite(state.size..<offset), &state, now)
+            }
+            actions += handle(.localWrite(offset..<end), &state, now)
+            actions += handle(.completeAll(forced: true), &state, now)
+            state.unstoredBytes += Int64(written)
+            state.didChange(at: clocks.now())
+            state.size = max(state.size, end)
+            return (written, actions)
+        }
+    }
+
+    /// Sets the size, as `truncate` and `O_TRUNC` do.
+    func truncate(
+        _ file: OpenFile,
+        to size: Int64
+    ) throws(CloudFSError) -> [HydrationPlan.Action] {
+        let actions = try file.state.withLock {
+            state throws(CloudFSError) -> [HydrationPlan.Action] in
+            if size == 0 { return try startOver(&state, file.id) }
+            let content = try content(of: &state, file.id)
+            try markDirty(&state, file.id)
+            try content.truncate(to: size)
+            var actions = handle(.truncated(to: size), &state, clocks.elapsed())
+            actions += handle(.completeAll(forced: true), &state, clocks.elapsed())
+            state.didChange(at: clocks.now())
+            state.size = size
+            try save(&state, file.id)
+            return actions
+        }
+        discards.raise()
+        return actions
+    }
+
+    /// Begins an empty generation: nothing of the old content is needed, so nothing is fetched.
+    private func startOver(
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> [HydrationPlan.Action] {
+        let (generation, content) = try makeContent(for: id, size: 0)
+        let now = clocks.now()
+        do {
+            try catalog.write { writer in
+                try writer.discard(try writer.reader.existing(id))
+                try writer.setContent(of: id, generation: generation, residency: .resident)
+                try writer.markDirty(id, notBefore: now + quietTime)
+                try writer.recordContent(
+                    id,
+                    size: 0,
+                    modified: now,
+                    changed: now,
+                    localBytes: 0
+                )
+            }
+        } catch {
+            try store.remove(id, generation: generation)
+            throw error
+        }
+        let actions =
+            state.fetches.keys.map { HydrationPlan.Action.cancel($0) }
+            + state.waits.keys.map { .wake($0, failure: nil) }
+        state.generation = generation
+        state.content = content
+        state.residency = .resident
+        state.plan = nil
+        state.isDirty = true
+        state.isBaseLost = false
+        state.size = 0
+        state.didChange(at: now)
+        state.hasUnsavedChange = false
+        return actions
+    }
+
+    /// `fallocate` with the modes an ordinary disk knows, except those that move bytes.
+    func allocate(
+        _ file: OpenFile,
+        mode: AllocationMode,
+        offset: Int64,
+        count: Int64
+    ) throws(CloudFSError) -> [HydrationPlan.Action] {
+        try file.state.withLock { state throws(CloudFSError) in
+            let content = try content(of: &state, file.id)
+            try markDirty(&state, file.id)
+            let end = offset + count
+            var actions: [HydrationPlan.Action] = []
+            // On a file that is being filled the disk's own size is the size that counts.
+            try content.allocate(mode: mode.rawValue, offset: offset, count: count)
+            if mode.erases {
+                actions += handle(.localWrite(offset..<end), &state, clocks.elapsed())
+            }
+            if !mode.keepsSize, end > state.size {
+                actions += handle(
+                    .localWrite(state.size..<end),
+                    &state,
+                    clocks.elapsed()
+                )
+                state.size = end
+            }
+            actions += handle(.completeAll(forced: true), &state, clocks.elapsed())
+            state.didChange(at: clocks.now())
+            return actions
+        }
+    }
+
+    /// Copies between two files that are all here.
+    ///
+    /// - Throws: `unsupported` when bytes are absent: the kernel then reads and writes instead.
+    func copy(
+        from source: OpenFile,
+        at sourceOffset: Int64,
+        to target: OpenFile,
+        at offset: Int64,
+        count: Int
+    ) throws(CloudFSError) -> Int {
+        let input = try source.state.withLock { state throws(CloudFSError) -> ContentFile? in
+            guard state.plan == nil else {
+                throw CloudFSError(.unsupported, "the source is not all here", item: source.id)
+            }
+            return state.size == 0 ? nil : try content(of: &state, source.id)
+        }
+        guard let input else { return 0 }
+        guard target.state.withLock({ $0.plan == nil }) else {
+            throw CloudFSError(.unsupported, "the target is not all here", item: target.id)
+        }
+        let result = try write(target, at: offset, appends: false, count: count) {
+            content,
+            offset,
+            count throws(CloudFSError) in
+            try content.copy(from: input, at: sourceOffset, to: offset, count: count)
+        }
+        return result.written
+    }
+
+    /// Stores size and times in the catalog, and queues the change.
+    func save(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
+        guard state.hasUnsavedChange, let content = state.content else { return }
+        try content.setModified(state.modified)
+        let allocated = try content.facts().allocated
+        let notBefore = clocks.now() + quietTime
+        let (size, modified, changed) = (state.size, state.modified, state.changed)
+        try catalog.write { writer in
+            try writer.recordContent(
+                id,
+                size: size,
+                modified: modified,
+                changed: changed,
+                localBytes: allocated
+            )
+            if try writer.reader.outboxEntry(of: id) != nil || state.isDirty {
+                try writer.enqueue(id, notBefore: notBefore)
+            }
+        }
+        state.hasUnsavedChange = false
+    }
+
+    /// Sets the time of the last change, as `utimensat` does.
+    func setModified(_ moment: Timestamp, of file: OpenFile) {
+        file.state.withLock { state in
+            state.modified = moment
+            state.changed = clocks.now()
+            if state.isDirty { state.hasUnsavedChange = true }
+        }
+    }
+
+    /// Makes content, size and the item's place in the tree survive a power failure.
+    func synchronize(_ file: OpenFile) throws(CloudFSError) {
+        let content = try file.state.withLock { state throws(CloudFSError) in
+            try save(&state, file.id)
+            return state.content
+        }
+        try content?.synchronize()
+        try file.state.withLock { state throws(CloudFSError) in
+            try storeRanges(&state, file.id)
+        }
+        try catalog.makeDurable()
+    }
+
+    func handle(
+        _ event: HydrationPlan.Event,
+        _ state: inout OpenFile.State,
+        _ now: Duration
+    ) -> [HydrationPlan.Action] {
+        state.plan?.handle(event, now: now) ?? []
+    }
+}
+
+/// The modes of `fallocate` that CloudFS knows.
+enum AllocationMode: Int32, Sendable {
+    case extend = 0
+    case keepSize = 1
+    case punchHole = 3
+    case zeroRange = 16
+    case zeroRangeKeepSize = 17
+
+    var keepsSize: Bool { self == .keepSize || self == .punchHole || self == .zeroRangeKeepSize }
+    var erases: Bool { self == .punchHole || self == .zeroRange || self == .zeroRangeKeepSize }
+}

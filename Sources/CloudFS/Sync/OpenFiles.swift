@@ -1,0 +1,246 @@
+import Synchronization
+
+/// All files whose content is in use, and what it takes to use it.
+///
+/// Lock order: a file's `state`, then the catalog. Never the other way round, and never two files.
+final class OpenFiles: Sendable {
+    let catalog: Catalog
+    let store: ContentStore
+    let clocks: Clocks
+    let hydration: HydrationSettings
+    /// How long a change rests before it is sent.
+    let quietTime: Duration
+    /// Raised when content files wait to be unlinked.
+    let discards = Signal()
+
+    private struct Slot {
+        var file: OpenFile
+        var uses: Int
+    }
+
+    private let table = Mutex<[ItemID: Slot]>([:])
+    private let lastGeneration = Mutex<Int64>(0)
+
+    init(
+        catalog: Catalog,
+        store: ContentStore,
+        clocks: Clocks,
+        hydration: HydrationSettings,
+        quietTime: Duration
+    ) {
+        self.catalog = catalog
+        self.store = store
+        self.clocks = clocks
+        self.hydration = hydration
+        self.quietTime = quietTime
+    }
+
+    // MARK: - Use
+
+    /// The file's live state, kept until `release`.
+    ///
+    /// - Throws: `notFound`; what opening the content throws.
+    func acquire(_ id: ItemID) throws(CloudFSError) -> OpenFile {
+        let file = table.withLock { table in
+            var slot = table[id] ?? Slot(file: OpenFile(id: id), uses: 0)
+            slot.uses += 1
+            table[id] = slot
+            return slot.file
+        }
+        do {
+            try file.state.withLock { state throws(CloudFSError) in try load(&state, id) }
+        } catch {
+            drop(file)
+            throw error
+        }
+        return file
+    }
+
+    /// Another use of a file that is in use already.
+    func retain(_ file: OpenFile) {
+        table.withLock { $0[file.id]?.uses += 1 }
+    }
+
+    /// Ends one use; the last one stores what the catalog does not know yet.
+    ///
+    /// May block on the disk.
+    func release(_ file: OpenFile) throws(CloudFSError) {
+        defer { drop(file) }
+        let isLast = table.withLock { $0[file.id]?.uses == 1 }
+        if isLast { try settle(file) }
+    }
+
+    /// What is known of a file in use beyond the catalog.
+    func live(_ id: ItemID) -> OpenFile? {
+        table.withLock { $0[id]?.file }
+    }
+
+    private func drop(_ file: OpenFile) {
+        table.withLock { table in
+            guard var slot = table[file.id] else { return }
+            slot.uses -= 1
+            table[file.id] = slot.uses == 0 ? nil : slot
+        }
+    }
+
+    private func load(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
+        guard !state.isLoaded else { return }
+        let (record, base, ranges, newer, name) = try catalog.read { reader in
+            let record = try reader.existing(id)
+            return (
+                record, try reader.base(of: id), try reader.ranges(of: id),
+                try reader.newer(of: id), try reader.name(of: id)
+            )
+        }
+        guard record.item.kind == .file else {
+            throw CloudFSError(.isDirectory, "only files have content", item: id)
+        }
+        state.generation = record.item.content.generation
+        state.residency = record.item.content.residency
+        state.size = record.item.size
+        state.modified = record.item.metadata.modified
+        state.changed = record.item.changed
+        state.isDirty = record.item.content.cleanliness != .clean
+        state.base = base
+        state.isBaseLost = record.isBaseLost
+        state.hasNewer = newer != nil
+        state.isUnlinked = name == nil
+        state.lastUsed = record.lastUsed
+        if state.residency != .resident {
+            state.plan = plan(for: state, present: ranges)
+        }
+        state.isLoaded = true
+    }
+
+    /// Reads the state anew after the engine replaced the content in the catalog.
+    ///
+    /// - Returns: What ends the fetches and waits of the old content.
+    func reload(
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> [HydrationPlan.Action] {
+        let actions =
+            state.fetches.keys.map { HydrationPlan.Action.cancel($0) }
+            + state.waits.keys.map { .wake($0, failure: .remoteChanged) }
+        state.isLoaded = false
+        state.content = nil
+        state.plan = nil
+        state.unstoredBytes = 0
+        try load(&state, id)
+        return actions
+    }
+
+    private func plan(for state: OpenFile.State, present: [Range<Int64>]) -> HydrationPlan {
+        var set = ByteRangeSet()
+        for range in present { set.insert(range) }
+        return HydrationPlan(
+            size: state.base?.size ?? 0,
+            present: set,
+            policy: hydration.policy,
+            settings: hydration.settings
+        )
+    }
+
+    /// Stores size, times and present ranges that the catalog does not know yet.
+    private func settle(_ file: OpenFile) throws(CloudFSError) {
+        let isErased = try file.state.withLock { state throws(CloudFSError) -> Bool in
+            if state.isUnlinked, !state.isInUse { return try eraseIfForgotten(&state, file.id) }
+            try save(&state, file.id)
+            try storeRanges(&state, file.id)
+            try saveUse(&state, file.id)
+            return false
+        }
+        if isErased { discards.raise() }
+    }
+
+    /// Stores the time of the last open, for eviction; to the minute.
+    private func saveUse(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
+        guard state.hasUnsavedUse else { return }
+        let moment = state.lastUsed
+        try catalog.write { try $0.setLastUsed(moment, of: id) }
+        state.hasUnsavedUse = false
+    }
+
+    /// Erases an item that has neither name nor base, if nobody uses it; else its last user does.
+    func eraseIfUnused(_ id: ItemID) throws(CloudFSError) {
+        guard live(id) == nil else { return }
+        let isErased = try catalog.write { try $0.eraseIfForgotten(id) }
+        if isErased { discards.raise() }
+    }
+
+    /// Erases an item that has neither name nor base. Its state is loaded anew if it is used again.
+    private func eraseIfForgotten(
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> Bool {
+        let isErased = try catalog.write { try $0.eraseIfForgotten(id) }
+        if isErased { state.isLoaded = false }
+        return isErased
+    }
+
+    // MARK: - Content files
+
+    /// The open content file, made or opened if need be.
+    func content(
+        of state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> ContentFile {
+        if let content = state.content { return content }
+        if state.generation != 0 {
+            let content = try store.open(id, generation: state.generation)
+            state.content = content
+            return content
+        }
+        let (generation, content) = try makeContent(for: id, size: state.size)
+        let residency = state.base == nil ? Residency.resident : .partial
+        do {
+            try catalog.write { writer in
+                try writer.setContent(of: id, generation: generation, residency: residency)
+            }
+        } catch {
+            try store.remove(id, generation: generation)
+            throw error
+        }
+        state.generation = generation
+        state.content = content
+        state.residency = residency
+        if residency == .resident { state.plan = nil }
+        return content
+    }
+
+    /// Makes a content file with a generation that no file of the item ever had.
+    func makeContent(
+        for id: ItemID,
+        size: Int64
+    ) throws(CloudFSError) -> (generation: Int64, content: ContentFile) {
+        let generation = nextGeneration()
+        return (generation, try store.create(id, generation: generation, size: size))
+    }
+
+    /// The nanosecond of the day, or one more than the last: unique across restarts too.
+    private func nextGeneration() -> Int64 {
+        let now = clocks.now().nanoseconds
+        return lastGeneration.withLock { last in
+            last = max(last + 1, now)
+            return last
+        }
+    }
+
+    /// Stores which ranges are here, after the bytes themselves were flushed.
+    func storeRanges(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
+        guard state.unstoredBytes > 0, let plan = state.plan, let content = state.content
+        else { return }
+        try content.synchronize()
+        let allocated = try content.facts().allocated
+        try catalog.write { writer in
+            try writer.setRanges(plan.present.ranges, of: id, localBytes: allocated)
+        }
+        state.unstoredBytes = 0
+    }
+}
+
+/// How files are hydrated.
+struct HydrationSettings: Sendable {
+    var policy: HydrationPlan.Policy
+    var settings = HydrationPlan.Settings()
+}

@@ -1,0 +1,100 @@
+/// Gathers from the catalog what `OutboxStep` decides on.
+struct OutboxFacts: Sendable {
+    var facts: OutboxStep.Facts
+    var record: ItemRecord
+    var base: BaseRecord?
+    /// Where the item is in the cloud.
+    var remotePath: RemotePath?
+    /// Where its folder is in the cloud.
+    var folderPath: RemotePath?
+    var attributes: [String: [UInt8]]
+
+    /// - Returns: `nil` if the item does not exist.
+    init?(
+        of id: ItemID,
+        in reader: CatalogReader,
+        isIgnored: (ItemName, Bool) -> Bool
+    ) throws {
+        guard let record = try reader.item(id) else { return nil }
+        let name = try reader.name(of: id)
+        let base = try reader.base(of: id)
+        self.record = record
+        self.base = base
+        remotePath = try reader.remotePath(of: id)
+        folderPath = try name.flatMap { try reader.remotePath(of: $0.parent) }
+        attributes = try reader.attributes(of: id)
+        facts = OutboxStep.Facts(kind: record.item.kind)
+        facts.place = name.map { OutboxStep.Facts.Place(parent: $0.parent, name: $0.name) }
+        facts.base = base.flatMap { base in
+            base.parent.map { OutboxStep.Facts.Place(parent: $0, name: base.name) }
+        }
+        facts.isDirty = record.item.content.cleanliness != .clean
+        facts.hasChangedMetadata = record.hasChangedMetadata
+        facts.isResident = record.item.content.residency == .resident
+        facts.isBaseLost = record.isBaseLost
+        facts.isParentInCloud = folderPath != nil
+        if let name {
+            facts.isIgnored = try Self.isIgnored(
+                name,
+                isFolder: record.item.kind == .folder,
+                reader,
+                isIgnored
+            )
+        } else if record.item.kind == .folder {
+            facts.remainingChild = try reader.bases(in: id).first?.item
+        }
+        if let place = facts.place, facts.base != place {
+            facts.occupant = try Self.occupant(of: place, besides: id, reader)
+            facts.isInCycle = try Self.isCycle(from: id, over: facts.occupant, reader)
+        }
+    }
+
+    private static func occupant(
+        of place: OutboxStep.Facts.Place,
+        besides id: ItemID,
+        _ reader: CatalogReader
+    ) throws -> ItemID? {
+        let occupant = try reader.base(named: place.name, in: place.parent)?.item
+        return occupant == id ? nil : occupant
+    }
+
+    /// Whether the chain of occupants, each wanting the next one's place, leads back to `id`.
+    private static func isCycle(
+        from id: ItemID,
+        over occupant: ItemID?,
+        _ reader: CatalogReader
+    ) throws -> Bool {
+        var current = occupant
+        var steps = 0
+        while let item = current, steps < 64 {
+            guard let name = try reader.name(of: item) else { return false }
+            current = try Self.occupant(
+                of: OutboxStep.Facts.Place(parent: name.parent, name: name.name),
+                besides: item,
+                reader
+            )
+            if current == id { return true }
+            steps += 1
+        }
+        return false
+    }
+
+    /// Whether the item stays on this machine because of its name, or of a folder that does.
+    private static func isIgnored(
+        _ name: NameRecord,
+        isFolder: Bool,
+        _ reader: CatalogReader,
+        _ isIgnored: (ItemName, Bool) -> Bool
+    ) throws -> Bool {
+        var name = name
+        var isFolder = isFolder
+        while true {
+            if isIgnored(try ItemName(name.name), isFolder) { return true }
+            guard try reader.base(of: name.parent) == nil,
+                let next = try reader.name(of: name.parent)
+            else { return false }
+            name = next
+            isFolder = true
+        }
+    }
+}

@@ -1,0 +1,86 @@
+/// What the cloud must be told next about one item.
+enum OutboxStep: Hashable, Sendable {
+    /// Nothing is left to send.
+    case done
+    /// The name is one that stays on this machine.
+    case hold
+    /// Another item must be dealt with first: its folder, or what has its place in the cloud.
+    case waitFor(ItemID)
+    /// Two items want each other's place: this one steps aside first.
+    case stepAside
+    case createFolder
+    case createSymlink
+    case move
+    case hydrate
+    case upload
+    case updateMetadata
+    case delete
+    /// Neither here nor in the cloud: the row can go.
+    case erase
+    /// Bytes that can never be completed: kept here, never sent.
+    case keepHere
+
+    /// Everything that decides the next step.
+    struct Facts: Hashable, Sendable {
+        /// Where something is: a folder, and a name in it.
+        struct Place: Hashable, Sendable {
+            var parent: ItemID
+            var name: [UInt8]
+        }
+
+        var kind: ItemKind
+        /// `nil` for an item that was deleted here.
+        var place: Place?
+        /// `nil` for an item that the cloud does not have.
+        var base: Place?
+        var isDirty = false
+        var hasChangedMetadata = false
+        var isResident = true
+        var isBaseLost = false
+        /// Whether its name, or that of a folder above, is one that is not synced.
+        var isIgnored = false
+        /// Whether the cloud has the folder it is in.
+        var isParentInCloud = true
+        /// Who has the wanted place in the cloud.
+        var occupant: ItemID?
+        /// Whether the occupant waits, over others or at once, for this item's own place.
+        var isInCycle = false
+        /// An item that the cloud still has in this folder.
+        var remainingChild: ItemID?
+    }
+
+    /// Decides the next step; after each that succeeds it is asked again.
+    static func next(_ facts: Facts) -> OutboxStep {
+        guard let place = facts.place else { return nextOfDeleted(facts) }
+        guard facts.kind.isSynced else { return .done }
+        if facts.base == nil, facts.isIgnored { return .hold }
+        guard facts.isParentInCloud else { return .waitFor(place.parent) }
+        if facts.base != place, let occupant = facts.occupant {
+            return facts.isInCycle && facts.base != nil ? .stepAside : .waitFor(occupant)
+        }
+        guard facts.base != nil else { return nextOfNew(facts) }
+        if facts.base != place { return .move }
+        if facts.isDirty { return nextOfDirty(facts) }
+        return facts.hasChangedMetadata ? .updateMetadata : .done
+    }
+
+    private static func nextOfDeleted(_ facts: Facts) -> OutboxStep {
+        guard facts.base != nil else { return .erase }
+        if let child = facts.remainingChild { return .waitFor(child) }
+        return .delete
+    }
+
+    private static func nextOfNew(_ facts: Facts) -> OutboxStep {
+        switch facts.kind {
+        case .folder: .createFolder
+        case .symlink: .createSymlink
+        case .file: nextOfDirty(facts)
+        case .fifo, .socket: .done
+        }
+    }
+
+    private static func nextOfDirty(_ facts: Facts) -> OutboxStep {
+        if facts.isResident { return .upload }
+        return facts.isBaseLost ? .keepHere : .hydrate
+    }
+}

@@ -1,0 +1,259 @@
+/// Applies the differing entries of one page of a listing, inside one transaction.
+struct PageChanges {
+    struct Outcome: Sendable {
+        var seen: Set<ItemID> = []
+        var unlisted: [ItemID] = []
+        var changes: [ItemChange] = []
+        /// Items whose content must be looked at under their own lock, after the transaction.
+        var contents: [(ItemID, RemoteItem)] = []
+        var isBlurred = false
+    }
+
+    let applier: RemoteApplier
+    let writer: CatalogWriter
+    let folder: ItemID
+    let mark: UInt64
+    /// Items that are proven to have moved, by their remote id.
+    let moves: [RemoteID: ItemID]
+    private(set) var result = Outcome()
+
+    private var reader: CatalogReader { writer.reader }
+
+    init(
+        applier: RemoteApplier,
+        writer: CatalogWriter,
+        folder: ItemID,
+        mark: UInt64,
+        moves: [RemoteID: ItemID]
+    ) {
+        self.applier = applier
+        self.writer = writer
+        self.folder = folder
+        self.mark = mark
+        self.moves = moves
+    }
+
+    mutating func apply(_ items: [RemoteItem]) throws {
+        let record = try reader.existing(folder)
+        let isPinned = try reader.effectivePolicy(of: folder) == .pinned
+        for item in items {
+            try apply(item, container: record.item.container, isPinned: isPinned)
+        }
+        // Nobody can have seen what a folder lacks before it was listed for the first time.
+        if !record.isListed { result.changes.removeAll { $0.isAppearance } }
+    }
+
+    private mutating func apply(
+        _ remote: RemoteItem,
+        container: ContainerID,
+        isPinned: Bool
+    ) throws {
+        let occupant = try reader.base(named: remote.name.bytes, in: folder)
+        if let moved = moves[remote.id], moved != occupant?.item {
+            guard !isBlurred(moved), occupant.map({ isBlurred($0.item) }) != true else { return }
+            if let occupant { try displace(occupant) }
+            guard try move(moved, to: remote) else { return }
+            return try update(moved, to: remote, isPinned: isPinned)
+        }
+        if let occupant {
+            guard !isBlurred(occupant.item) else { return }
+            let record = try reader.existing(occupant.item)
+            if record.item.kind == remote.kind {
+                return try update(occupant.item, to: remote, isPinned: isPinned)
+            }
+            try displace(occupant)
+        }
+        try meet(remote, container: container, isPinned: isPinned)
+    }
+
+    private mutating func isBlurred(_ id: ItemID) -> Bool {
+        guard applier.mutations.blurs(id, since: mark) else { return false }
+        result.isBlurred = true
+        result.seen.insert(id)
+        return true
+    }
+
+    // MARK: - Known items
+
+    /// Takes a base out of a place that another item has in the cloud now.
+    ///
+    /// It is found again elsewhere, or turns out to be missing.
+    private mutating func displace(_ base: BaseRecord) throws {
+        var displaced = base
+        displaced.name = Array(".cloudfs-displaced-\(base.item)".utf8)
+        try writer.setBase(displaced)
+        guard let name = try reader.name(of: base.item), name.parent == folder,
+            name.name == base.name
+        else { return }
+        try writer.moveName(of: base.item, to: displaced.name, in: folder)
+        result.changes.append(
+            .entryVanished(parent: folder, name: try ItemName(base.name), item: base.item)
+        )
+    }
+
+    /// Follows a move made in the cloud, unless the item was moved here too: then ours is sent.
+    ///
+    /// - Returns: Whether the move makes sense here.
+    private mutating func move(_ id: ItemID, to remote: RemoteItem) throws -> Bool {
+        guard var base = try reader.base(of: id), try !reader.isInside(folder, of: id) else {
+            return false
+        }
+        let name = try reader.name(of: id)
+        let isInPlace = name?.parent == base.parent && name?.name == base.name
+        let old = base
+        base.parent = folder
+        base.name = remote.name.bytes
+        try writer.setBase(base)
+        guard isInPlace, let oldParent = old.parent else { return true }
+        try makeRoom(for: remote)
+        try writer.moveName(of: id, to: remote.name.bytes, in: folder)
+        result.changes += [
+            .entryVanished(parent: oldParent, name: try ItemName(old.name), item: id),
+            .entryAppeared(parent: folder, name: remote.name),
+        ]
+        return true
+    }
+
+    private mutating func update(_ id: ItemID, to remote: RemoteItem, isPinned: Bool) throws {
+        result.seen.insert(id)
+        guard let base = try reader.base(of: id) else { return }
+        let record = try reader.existing(id)
+        guard record.item.kind == .file else {
+            return try updateFolderOrLink(record, base, to: remote)
+        }
+        let local = Reconciler.Local(
+            isDirty: record.item.content.cleanliness != .clean,
+            hasChangedMetadata: record.hasChangedMetadata,
+            isDeleted: try reader.name(of: id) == nil
+        )
+        switch Reconciler.decide(base: base.version, local: local, remote: remote.version) {
+        case .nothing where base.remoteID == remote.id:
+            break
+        case .nothing, .acceptVersion:
+            try writer.setBase(self.base(of: id, remote))
+        case .applyMetadata:
+            try applyMetadata(remote, to: id)
+            try writer.setBase(self.base(of: id, remote))
+        case .restore:
+            // The tombstone goes; the edited version is adopted as a new item in its place.
+            try writer.removeBase(of: id)
+            try writer.dequeue(id)
+            result.seen.remove(id)
+            try meet(remote, container: record.item.container, isPinned: isPinned)
+        case .replaceContent, .recordNewer, .compareOrKeepBoth, .adopt, .remove,
+            .removeAfterClose, .keepAsNew, .forget:
+            result.contents.append((id, remote))
+        }
+    }
+
+    private mutating func updateFolderOrLink(
+        _ record: ItemRecord,
+        _ base: BaseRecord,
+        to remote: RemoteItem
+    ) throws {
+        if !record.hasChangedMetadata { try applyMetadata(remote, to: record.id) }
+        if let target = remote.linkTarget, target != record.item.linkTarget {
+            try writer.setLinkTarget(target, of: record.id)
+            result.changes.append(.content(record.id))
+        }
+        try writer.setBase(self.base(of: record.id, remote))
+    }
+
+    private mutating func applyMetadata(_ remote: RemoteItem, to id: ItemID) throws {
+        try writer.setMetadata(
+            of: id,
+            permissions: remote.metadata.permissions,
+            modified: remote.metadata.modified,
+            at: applier.files.clocks.now()
+        )
+        try writer.replaceAttributes(with: remote.attributes, of: id)
+        result.changes.append(.attributes(id))
+    }
+
+    // MARK: - New items
+
+    /// An item of the cloud that is not known; something local may have its name.
+    private mutating func meet(
+        _ remote: RemoteItem,
+        container: ContainerID,
+        isPinned: Bool
+    ) throws {
+        if let local = try reader.child(remote.name.bytes, of: folder) {
+            guard !isBlurred(local.id) else { return }
+            if try reader.base(of: local.id) == nil, local.item.kind == remote.kind {
+                return try join(local, with: remote)
+            }
+            try makeRoom(for: remote)
+        }
+        try adopt(remote, container: container, isPinned: isPinned)
+    }
+
+    /// Both sides made an item of one kind under one name.
+    private mutating func join(_ local: ItemRecord, with remote: RemoteItem) throws {
+        result.seen.insert(local.id)
+        switch local.item.kind {
+        case .folder:
+            try writer.setBase(base(of: local.id, remote))
+            try writer.setDocument(remote.documentID, of: local.id)
+            result.unlisted.append(local.id)
+        case .symlink where local.item.linkTarget == remote.linkTarget:
+            try writer.setBase(base(of: local.id, remote))
+            try writer.setDocument(remote.documentID, of: local.id)
+        case .file:
+            result.contents.append((local.id, remote))
+        case .symlink, .fifo, .socket:
+            result.seen.remove(local.id)
+            try makeRoom(for: remote)
+            try adopt(
+                remote,
+                container: local.item.container,
+                isPinned: false
+            )
+        }
+    }
+
+    /// Gives the local item under the name a conflict name, so that the remote one gets it.
+    private mutating func makeRoom(for remote: RemoteItem) throws {
+        guard let local = try reader.child(remote.name.bytes, of: folder) else { return }
+        let now = applier.files.clocks.now()
+        let free = try applier.conflictName(for: remote.name, in: folder, reader)
+        try writer.moveName(of: local.id, to: free.bytes, in: folder)
+        try writer.enqueue(local.id, notBefore: now)
+        result.changes += [
+            .entryReplaced(parent: folder, name: remote.name),
+            .entryAppeared(parent: folder, name: free),
+        ]
+    }
+
+    mutating func adopt(_ remote: RemoteItem, container: ContainerID, isPinned: Bool) throws {
+        let record = try applier.adopt(
+            remote,
+            in: folder,
+            container: container,
+            isPinned: isPinned,
+            writer
+        )
+        result.seen.insert(record.id)
+        if remote.kind == .folder { result.unlisted.append(record.id) }
+        result.changes.append(.entryAppeared(parent: folder, name: remote.name))
+    }
+
+    private func base(of id: ItemID, _ remote: RemoteItem) -> BaseRecord {
+        BaseRecord(of: id, in: folder, remote)
+    }
+}
+
+extension BaseRecord {
+    /// What is agreed on once this machine has taken over `remote`.
+    init(of id: ItemID, in folder: ItemID, _ remote: RemoteItem) {
+        self.init(
+            item: id,
+            parent: folder,
+            name: remote.name.bytes,
+            remoteID: remote.id,
+            version: remote.version,
+            size: remote.size,
+            modified: remote.metadata.modified
+        )
+    }
+}

@@ -1,0 +1,115 @@
+import Logging
+
+/// Finishes or undoes, at the start, what the end of the last process interrupted.
+struct Recovery {
+    let files: OpenFiles
+    let logger: Logger
+
+    private var catalog: Catalog { files.catalog }
+
+    /// Runs before anything else uses catalog and content.
+    func run() throws(CloudFSError) {
+        try settleDirtyFiles()
+        try eraseOrphans()
+        try unlinkDiscarded()
+        try findUnnamedContent()
+    }
+
+    /// The content file of a dirty item tells its size and time: the catalog may be behind.
+    private func settleDirtyFiles() throws(CloudFSError) {
+        for record in try catalog.read({ try $0.unsettledFiles() }) {
+            let content: ContentFile
+            do throws(CloudFSError) {
+                content = try files.store.open(
+                    record.id,
+                    generation: record.item.content.generation
+                )
+            } catch  where error.code == .notFound {
+                try dropLost(record)
+                continue
+            }
+            guard record.item.content.cleanliness != .clean else { continue }
+            let facts = try content.facts()
+            let isBehind =
+                facts.size != record.item.size || facts.modified != record.item.metadata.modified
+            guard isBehind else { continue }
+            try catalog.write { writer in
+                try writer.recordContent(
+                    record.id,
+                    size: facts.size,
+                    modified: facts.modified,
+                    changed: max(facts.changed, record.item.changed),
+                    localBytes: facts.allocated
+                )
+                try writer.enqueue(record.id, notBefore: files.clocks.now() + files.quietTime)
+            }
+        }
+    }
+
+    /// A content file that is gone: only a fault of the disk or a person can have done that.
+    private func dropLost(_ record: ItemRecord) throws(CloudFSError) {
+        logger.error(
+            "the content of an item is gone from the state directory",
+            metadata: [
+                "item.id": "\(record.id)",
+                "item.dirty": "\(record.item.content.cleanliness != .clean)",
+            ]
+        )
+        try catalog.write { try $0.dropContent(of: record) }
+    }
+
+    /// Items without name and base were open when the last process ended.
+    private func eraseOrphans() throws(CloudFSError) {
+        try catalog.write { writer in
+            for id in try writer.reader.namelessItems() { _ = try writer.eraseIfForgotten(id) }
+        }
+    }
+
+    private func unlinkDiscarded() throws(CloudFSError) {
+        try Sweeper.sweep(files)
+    }
+
+    /// Content that nothing names is never adopted and never deleted: a person may look at it.
+    private func findUnnamedContent() throws(CloudFSError) {
+        let named = try catalog.read { try $0.allContentNames() }
+        for (item, generation) in try files.store.generations()
+        where !named.contains(ContentName(item: item, generation: generation)) {
+            try files.store.moveToLostAndFound(item, generation: generation)
+            logger.warning(
+                "content without an item was moved to lost+found",
+                metadata: ["item.id": "\(item)", "generation": "\(generation)"]
+            )
+        }
+    }
+}
+
+/// Unlinks content files that the catalog durably stopped naming.
+struct Sweeper {
+    let files: OpenFiles
+    let pool: BlockingPool
+    let logger: Logger
+
+    /// Runs until the task is cancelled.
+    func run() async {
+        let files = files
+        while !Task.isCancelled {
+            await files.discards.wait()
+            do throws(CloudFSError) {
+                try await pool.engine { try Self.sweep(files) }
+            } catch {
+                logger.error("old content could not be unlinked", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    /// The bytes go only after the commit that stopped naming them is durable.
+    static func sweep(_ files: OpenFiles) throws(CloudFSError) {
+        let names = try files.catalog.read { try $0.discarded() }
+        guard !names.isEmpty else { return }
+        try files.catalog.makeDurable()
+        for name in names { try files.store.remove(name.item, generation: name.generation) }
+        try files.catalog.write { writer in
+            for name in names { try writer.didUnlink(name) }
+        }
+    }
+}

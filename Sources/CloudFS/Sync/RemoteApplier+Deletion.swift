@@ -1,0 +1,125 @@
+import Logging
+import Synchronization
+
+extension RemoteApplier {
+    /// Takes away what a complete listing proved to be gone from the cloud, except edits.
+    ///
+    /// - Parameter candidates: Items whose folder was listed completely without them. One that was
+    ///   found elsewhere meanwhile has another place in its base and is left alone.
+    func remove(_ candidates: [ItemID], from folder: ItemID) async throws(CloudFSError) {
+        for id in candidates {
+            _ = try await remove(id, ifIn: folder)
+        }
+        if !candidates.isEmpty { files.discards.raise() }
+    }
+
+    /// How many items would go, counting what is in folders.
+    func count(_ candidates: [ItemID]) async throws(CloudFSError) -> Int {
+        try await pool.engine {
+            try self.catalog.read { reader in
+                try candidates.reduce(0) { try $0 + reader.descendants(of: $1).count }
+            }
+        }
+    }
+
+    /// - Returns: Whether nothing of the item is left under its name.
+    private func remove(_ id: ItemID, ifIn folder: ItemID) async throws(CloudFSError) -> Bool {
+        let facts = try await pool.engine { () throws -> (ItemKind, [ItemID])? in
+            try self.catalog.read { reader in
+                guard let base = try reader.base(of: id), base.parent == folder else { return nil }
+                let record = try reader.existing(id)
+                guard record.item.kind == .folder else { return (record.item.kind, []) }
+                let children = try reader.bases(in: id).map(\.item)
+                return (.folder, children)
+            }
+        }
+        guard let (kind, children) = facts, !mutations.blurs(id, since: .max) else { return false }
+        if kind == .file { return try await removeFile(id) }
+        for child in children { _ = try await remove(child, ifIn: id) }
+        let changes = try await pool.engine { try self.removeFolderOrLink(id) }
+        hub.publish(changes ?? [])
+        return changes != nil
+    }
+
+    private func removeFile(_ id: ItemID) async throws(CloudFSError) -> Bool {
+        let (changes, isGone) = try await pool.engine { () throws -> ([ItemChange], Bool) in
+            let file = try self.files.acquire(id)
+            defer { self.releaseQuietly(file) }
+            return try file.state.withLock { state throws(CloudFSError) in
+                let local = Reconciler.Local(
+                    isDirty: state.isDirty,
+                    isInUse: state.isInUse,
+                    isDeleted: state.isUnlinked
+                )
+                switch Reconciler.decide(base: state.base?.version, local: local, remote: nil) {
+                case .keepAsNew:
+                    return (try self.keepAsNew(&state, id), false)
+                case .remove, .removeAfterClose, .forget:
+                    return (try self.unlink(&state, id), true)
+                case .nothing, .adopt, .acceptVersion, .applyMetadata, .replaceContent,
+                    .recordNewer, .compareOrKeepBoth, .restore:
+                    return ([], false)
+                }
+            }
+        }
+        hub.publish(changes)
+        return isGone
+    }
+
+    /// Deleted there, edited here: what is here is sent as a new item.
+    private func keepAsNew(
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> [ItemChange] {
+        let isPartial = state.plan != nil
+        let now = files.clocks.now()
+        try catalog.write { writer in
+            try writer.removeBase(of: id)
+            if isPartial { try writer.setBaseLost(id) }
+            try writer.enqueue(id, notBefore: now)
+        }
+        state.base = nil
+        state.isBaseLost = isPartial
+        return [.attributes(id)]
+    }
+
+    /// Takes the name away now; the row and the content go with the last use.
+    private func unlink(
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> [ItemChange] {
+        let name = try catalog.write { writer in
+            let name = try writer.reader.name(of: id)
+            try writer.removeName(of: id)
+            try writer.removeBase(of: id)
+            try writer.dequeue(id)
+            return name
+        }
+        state.isUnlinked = true
+        state.base = nil
+        guard let name else { return [] }
+        return [
+            .entryVanished(parent: name.parent, name: try ItemName(name.name), item: id)
+        ]
+    }
+
+    /// - Returns: `nil` if the folder stays, because something in it exists only here.
+    private func removeFolderOrLink(_ id: ItemID) throws(CloudFSError) -> [ItemChange]? {
+        let now = files.clocks.now()
+        return try catalog.write { writer -> [ItemChange]? in
+            let name = try writer.reader.name(of: id)
+            try writer.removeBase(of: id)
+            if try writer.reader.hasChildren(id) {
+                try writer.enqueue(id, notBefore: now)
+                return nil
+            }
+            try writer.removeName(of: id)
+            try writer.dequeue(id)
+            try writer.erase(id)
+            guard let name else { return [] }
+            return [
+                .entryVanished(parent: name.parent, name: try ItemName(name.name), item: id)
+            ]
+        }
+    }
+}

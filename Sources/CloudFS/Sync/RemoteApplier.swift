@@ -1,0 +1,169 @@
+import Logging
+
+/// Makes true on this machine what a listing of a folder in the cloud says.
+///
+/// A listing is compared with the base, entry by entry; what differs is decided by `Reconciler`.
+/// Names, new items and metadata change a page at a time in one transaction; content one item at a
+/// time, under that file's lock.
+final class RemoteApplier: Sendable {
+    let files: OpenFiles
+    let provider: any CloudProvider
+    let pool: BlockingPool
+    let hub: ChangeHub
+    let mutations: RemoteMutations
+    let hydrator: Hydrator
+    let options: Options
+    let logger: Logger
+
+    struct Options: Sendable {
+        /// Names conflict versions made here.
+        var deviceName: String
+        /// Who items of the cloud belong to; `nil` shows the ids that the cloud has.
+        var owner: (userID: UInt32, groupID: UInt32)?
+    }
+
+    /// What one complete listing brought.
+    struct Outcome: Sendable {
+        /// Folders whose own children are not known yet.
+        var unlisted: [ItemID] = []
+        /// What the catalog has and the listing lacks; it may have moved elsewhere.
+        var missing: [ItemID] = []
+        /// Whether something was left out because this machine was changing it.
+        var isBlurred = false
+    }
+
+    var catalog: Catalog { files.catalog }
+
+    init(
+        files: OpenFiles,
+        provider: any CloudProvider,
+        pool: BlockingPool,
+        hub: ChangeHub,
+        mutations: RemoteMutations,
+        hydrator: Hydrator,
+        options: Options,
+        logger: Logger
+    ) {
+        self.files = files
+        self.provider = provider
+        self.pool = pool
+        self.hub = hub
+        self.mutations = mutations
+        self.hydrator = hydrator
+        self.options = options
+        self.logger = logger
+    }
+
+    /// Lists a folder completely and applies what changed in it; deletions are left to the caller.
+    ///
+    /// - Throws: `notFound` if the cloud no longer has the folder; what the provider throws.
+    func refresh(_ folder: ItemID) async throws(CloudFSError) -> Outcome {
+        let mark = mutations.beginListing()
+        defer { mutations.endListing() }
+        let path = try await pool.engine { try self.catalog.read { try $0.remotePath(of: folder) } }
+        guard let path else {
+            throw CloudFSError(.notFound, "the cloud does not have the folder", item: folder)
+        }
+        var outcome = Outcome()
+        var seen: Set<ItemID> = []
+        var page: PageToken?
+        var isLast = false
+        while !isLast {
+            let listing = try await provider.children(of: path, after: page)
+            try await apply(listing.items, in: folder, at: path, mark, &seen, &outcome)
+            page = listing.next
+            isLast = page == nil
+        }
+        let found = seen
+        let missing = try await pool.engine {
+            try self.catalog.write { writer in
+                let record = try writer.reader.existing(folder)
+                if !record.isListed { try writer.setListed(true, of: folder) }
+                if !found.isEmpty { try writer.setHasItems(record.item.container) }
+                return try writer.reader.bases(in: folder).map(\.item).filter {
+                    !found.contains($0)
+                }
+            }
+        }
+        outcome.missing = missing.filter { !mutations.blurs($0, since: mark) }
+        if outcome.missing.count < missing.count { outcome.isBlurred = true }
+        return outcome
+    }
+
+    private func apply(
+        _ items: [RemoteItem],
+        in folder: ItemID,
+        at path: RemotePath,
+        _ mark: UInt64,
+        _ seen: inout Set<ItemID>,
+        _ outcome: inout Outcome
+    ) async throws(CloudFSError) {
+        let compared = try await pool.engine { try self.compare(items, in: folder) }
+        seen.formUnion(compared.unchanged)
+        guard !compared.differing.isEmpty else { return }
+        var moves: [RemoteID: ItemID] = [:]
+        for candidate in compared.candidates {
+            if try await hasLeft(candidate) { moves[candidate.remoteID] = candidate.item }
+        }
+        let movedItems = moves
+        let page = try await pool.engine {
+            try self.catalog.write { writer in
+                var page = PageChanges(
+                    applier: self,
+                    writer: writer,
+                    folder: folder,
+                    mark: mark,
+                    moves: movedItems
+                )
+                try page.apply(compared.differing)
+                return page.result
+            }
+        }
+        hub.publish(page.changes)
+        seen.formUnion(page.seen)
+        outcome.unlisted += page.unlisted
+        outcome.isBlurred = outcome.isBlurred || page.isBlurred
+        for (id, remote) in page.contents {
+            try await applyContent(of: id, remote, in: folder)
+        }
+    }
+
+    /// What of a page is as the base says, what differs, and what is known from elsewhere.
+    private func compare(
+        _ items: [RemoteItem],
+        in folder: ItemID
+    ) throws(CloudFSError) -> (
+        unchanged: [ItemID], differing: [RemoteItem], candidates: [BaseRecord]
+    ) {
+        try catalog.read { reader in
+            var unchanged: [ItemID] = []
+            var differing: [RemoteItem] = []
+            var candidates: [BaseRecord] = []
+            for item in items {
+                let base = try reader.base(named: item.name.bytes, in: folder)
+                if let base, base.version == item.version, base.remoteID == item.id {
+                    unchanged.append(base.item)
+                    continue
+                }
+                differing.append(item)
+                if let other = try reader.base(withRemoteID: item.id), other.item != base?.item {
+                    candidates.append(other)
+                }
+            }
+            return (unchanged, differing, candidates)
+        }
+    }
+
+    /// Whether an item that was seen at a new place is gone from its old one: moved, not copied.
+    private func hasLeft(_ base: BaseRecord) async throws(CloudFSError) -> Bool {
+        let path = try await pool.engine {
+            try self.catalog.read { try $0.remotePath(of: base.item) }
+        }
+        guard let path else { return true }
+        do throws(CloudFSError) {
+            return try await provider.item(at: path).id != base.remoteID
+        } catch  where error.code == .notFound || error.code == .notDirectory {
+            return true
+        }
+    }
+}

@@ -1,0 +1,43 @@
+/// When a change in the outbox is tried again, and whether the user has to do something first.
+struct RetrySchedule: Sendable {
+    /// What follows a failed attempt.
+    struct Decision: Hashable, Sendable {
+        var delay: Duration
+        /// Whether trying again cannot help until somebody acts, so that it must be seen.
+        var needsUser: Bool
+    }
+
+    /// How long somebody's action can go unnoticed.
+    static let userInterval = Duration.seconds(300)
+
+    // At least half of each wait is certain: an upload may be large, and its cloud in trouble.
+    private let backoff = Backoff(
+        first: .seconds(1),
+        longest: .seconds(300),
+        certainPart: 0.5
+    )
+
+    /// The decision after `failureCount` failed attempts in a row, the last with `code`.
+    func decision(
+        after code: CloudFSError.Code,
+        failureCount: Int,
+        using random: inout some RandomNumberGenerator
+    ) -> Decision {
+        guard !Self.needsUser(code) else {
+            return Decision(delay: Self.userInterval, needsUser: true)
+        }
+        let delay = backoff.delay(afterFailures: failureCount, using: &random)
+        return Decision(delay: delay, needsUser: false)
+    }
+
+    /// Whether only a person can make such an attempt succeed.
+    static func needsUser(_ code: CloudFSError.Code) -> Bool {
+        switch code {
+        case .unauthenticated, .quotaExceeded, .denied, .notPermitted, .invalidName, .nameTooLong,
+            .tooLarge, .readOnly, .unsupported:
+            true
+        default:
+            false
+        }
+    }
+}

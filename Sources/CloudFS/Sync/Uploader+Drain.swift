@@ -1,0 +1,21 @@
+extension Uploader {
+    /// Sends everything that waits, at once, and waits until nothing is left that can be sent.
+    ///
+    /// - Parameter limit: When to give up waiting.
+    /// - Returns: What is left.
+    func drain(within limit: Duration) async throws(CloudFSError) -> OutboxTotals {
+        let end = clocks.elapsed() + limit
+        try await hurry()
+        while true {
+            let totals = try await pool.engine { try self.catalog.read { try $0.outboxTotals() } }
+            let isStuck = active.isEmpty && totals.items == totals.failed
+            let isOver = isStuck || isPaused || !connection.isOnline || clocks.elapsed() >= end
+            if totals.items == 0 || isOver || Task.isCancelled { return totals }
+            do {
+                try await Task.sleep(for: min(.milliseconds(50), end - clocks.elapsed()))
+            } catch {
+                return totals
+            }
+        }
+    }
+}

@@ -1,0 +1,329 @@
+import Logging
+import Synchronization
+
+extension Uploader {
+    /// Takes one step.
+    ///
+    /// - Returns: Whether to go on with the next one.
+    func take(
+        _ step: OutboxStep,
+        _ id: ItemID,
+        _ facts: OutboxFacts,
+        depth: Int
+    ) async throws(CloudFSError) -> Bool {
+        switch step {
+        case .done, .hold, .erase: return false
+        case .waitFor(let other): return try await letGoFirst(other, before: id, depth: depth)
+        case .createFolder, .createSymlink: try await create(id, facts)
+        case .move: try await move(id, facts, to: try wantedPath(facts), inPlace: true)
+        case .stepAside: try await stepAside(id, facts)
+        case .hydrate: return try await hydrate(id)
+        case .upload: return try await upload(id, facts)
+        case .updateMetadata: try await updateMetadata(id, facts)
+        case .delete: return try await delete(id, facts)
+        case .keepHere:
+            throw CloudFSError(
+                .remoteChanged,
+                "parts of this version are gone from the cloud: it stays on this machine",
+                item: id
+            )
+        }
+        return true
+    }
+
+    /// Runs a request that changes the item in the cloud, with listings held to be blurred.
+    private func mutating(
+        _ id: ItemID,
+        _ request: () async throws(CloudFSError) -> RemoteItem,
+        _ record: @escaping @Sendable (CatalogWriter, RemoteItem) throws -> Void
+    ) async throws(CloudFSError) {
+        mutations.begin(id)
+        defer { mutations.end(id) }
+        let remote = try await request()
+        try await pool.engine { try self.catalog.write { try record($0, remote) } }
+    }
+
+    private var mutations: RemoteMutations { applier.mutations }
+
+    private func wantedPath(_ facts: OutboxFacts) throws(CloudFSError) -> RemotePath {
+        guard let folder = facts.folderPath, let place = facts.facts.place else {
+            throw CloudFSError(.notFound, "the folder is not in the cloud", item: facts.record.id)
+        }
+        return folder.appending(try ItemName(place.name))
+    }
+
+    private func remotePath(_ facts: OutboxFacts) throws(CloudFSError) -> (RemotePath, BaseRecord) {
+        guard let path = facts.remotePath, let base = facts.base else {
+            throw CloudFSError(.notFound, "the item is not in the cloud", item: facts.record.id)
+        }
+        return (path, base)
+    }
+
+    /// The metadata to send: owners only where the cloud's are shown here.
+    private func metadata(_ facts: OutboxFacts) -> ItemMetadata {
+        var metadata = facts.record.item.metadata
+        if applier.options.owner != nil {
+            metadata.userID = ItemMetadata.keptID
+            metadata.groupID = ItemMetadata.keptID
+        }
+        return metadata
+    }
+
+    // MARK: - Folders, links, names
+
+    private func create(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) {
+        let path = try wantedPath(facts)
+        guard let place = facts.facts.place else { return }
+        let item = facts.record.item
+        let metadata = metadata(facts)
+        let changed = item.changed
+        try await mutating(id) { () async throws(CloudFSError) in
+            if let target = item.linkTarget {
+                return try await provider.createSymlink(
+                    at: path,
+                    target: target,
+                    documentID: item.documentID,
+                    metadata: metadata
+                )
+            }
+            return try await provider.createFolder(
+                at: path,
+                documentID: item.documentID,
+                metadata: metadata
+            )
+        } _: { writer, remote in
+            try writer.setBase(BaseRecord(of: id, in: place.parent, remote))
+            // A folder made here has no children that this machine does not know.
+            try writer.setListed(true, of: id)
+            if facts.attributes.isEmpty {
+                try writer.clearMetadataChanged(id, unlessAfter: changed)
+            }
+        }
+    }
+
+    private func move(
+        _ id: ItemID,
+        _ facts: OutboxFacts,
+        to target: RemotePath,
+        inPlace: Bool
+    ) async throws(CloudFSError) {
+        let (source, base) = try remotePath(facts)
+        let parent = inPlace ? facts.facts.place?.parent : base.parent
+        guard let parent else { return }
+        try await mutating(id) { () async throws(CloudFSError) in
+            try await provider.move(from: source, to: target, base: base.version)
+        } _: { writer, remote in
+            try writer.setBase(BaseRecord(of: id, in: parent, remote))
+        }
+        refreshBase(of: id)
+    }
+
+    /// Two items want each other's place: one moves to a name of its own for a moment.
+    private func stepAside(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) {
+        let (path, _) = try remotePath(facts)
+        let name = try ItemName(".cloudfs-moving-\(facts.record.item.documentID)")
+        try await move(id, facts, to: path.parent.appending(name), inPlace: false)
+    }
+
+    private func updateMetadata(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) {
+        let (path, base) = try remotePath(facts)
+        guard let parent = base.parent else { return }
+        let update = MetadataUpdate(metadata: metadata(facts), attributes: facts.attributes)
+        let changed = facts.record.item.changed
+        try await mutating(id) { () async throws(CloudFSError) in
+            try await provider.setMetadata(update, at: path, base: base.version)
+        } _: { writer, remote in
+            try writer.setBase(BaseRecord(of: id, in: parent, remote))
+            try writer.clearMetadataChanged(id, unlessAfter: changed)
+        }
+        refreshBase(of: id)
+    }
+
+    /// - Returns: Whether to go on with the next step.
+    private func delete(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
+        let (path, base) = try remotePath(facts)
+        mutations.begin(id)
+        defer { mutations.end(id) }
+        var isEdited = false
+        do throws(CloudFSError) {
+            try await provider.delete(path, base: base.version)
+        } catch  where error.code == .notFound {
+            logger.debug("deleted on both sides", metadata: ["item.id": "\(id)"])
+        } catch  where error.code == .remoteChanged || error.code == .notEmpty {
+            isEdited = true
+        }
+        try await pool.engine { try self.catalog.write { try $0.removeBase(of: id) } }
+        // The edit wins: what is there comes back as an item of its own.
+        if isEdited, let parent = base.parent { feed.hint([parent]) }
+        return true
+    }
+
+    // MARK: - Content
+
+    private func hydrate(_ id: ItemID) async throws(CloudFSError) -> Bool {
+        let file = try await pool.engine { try self.files.acquire(id) }
+        defer { releaseLater(file) }
+        try await applier.hydrator.complete(file)
+        return true
+    }
+
+    /// - Returns: Whether to go on with the next step.
+    private func upload(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
+        let file = try await pool.engine { try self.files.acquire(id) }
+        defer { releaseLater(file) }
+        if let later = busyUntil(file) {
+            try await pool.engine { try self.catalog.write { try $0.postpone(id, until: later) } }
+            return false
+        }
+        // A writer of this mount that paused for long holds its claim still: it has no say here.
+        let isHeldOpen = file.state.withLock { $0.writers > 0 }
+        let claim =
+            isHeldOpen
+            ? nil
+            : try coordinator.tryClaim(
+                [.reading(id, .forUploading)],
+                purpose: .sync,
+                isYielding: true
+            )
+        defer { claim?.end() }
+        // A file that moved meanwhile is sent to where it was, and moved with the next step.
+        let target = if let path = facts.remotePath { path } else { try wantedPath(facts) }
+        guard let parent = facts.base?.parent ?? facts.facts.place?.parent else { return false }
+        let snapshot = try await pool.engine { try UploadSnapshot(of: file, in: self.files) }
+        let source = UploadSource(
+            descriptor: snapshot.content.descriptor,
+            byteCount: snapshot.byteCount,
+            documentID: facts.record.item.documentID,
+            metadata: snapshot.metadata(metadata(facts)),
+            attributes: facts.attributes,
+            isUnchanged: { snapshot.isTrue(of: file) },
+            didSend: { sent in file.state.withLock { $0.sentBytes = sent } }
+        )
+        mutations.begin(id)
+        defer {
+            mutations.end(id)
+            file.state.withLock { $0.sentBytes = nil }
+        }
+        let remote = try await provider.upload(
+            source,
+            to: target,
+            replacing: facts.base?.version
+        )
+        let changed = facts.record.item.changed
+        try await pool.engine {
+            try self.finishUpload(
+                of: file,
+                snapshot,
+                BaseRecord(of: id, in: parent, remote),
+                changed: changed
+            )
+        }
+        return true
+    }
+
+    /// A file that somebody is writing is sent when they stopped, or paused for long.
+    private func busyUntil(_ file: OpenFile) -> Timestamp? {
+        file.state.withLock { state in
+            guard state.writers > 0 else { return nil }
+            let quiet = state.changed + .seconds(30)
+            return quiet > clocks.now() ? quiet : nil
+        }
+    }
+
+    private func finishUpload(
+        of file: OpenFile,
+        _ snapshot: UploadSnapshot,
+        _ base: BaseRecord,
+        changed: Timestamp
+    ) throws(CloudFSError) {
+        try file.state.withLock { state throws(CloudFSError) in
+            let isTrue =
+                state.changeCount == snapshot.changeCount && state.writesInFlight == 0
+            try catalog.write { writer in
+                try writer.setBase(base)
+                if isTrue { try writer.markClean(file.id) }
+                try writer.clearMetadataChanged(file.id, unlessAfter: changed)
+            }
+            state.base = base
+            if isTrue { state.isDirty = false }
+        }
+        applier.hub.publish([.attributes(file.id)])
+    }
+
+    /// Lets a file in use know that its version in the cloud has new tokens.
+    private func refreshBase(of id: ItemID) {
+        guard let file = files.live(id) else { return }
+        do {
+            let base = try catalog.read { try $0.base(of: id) }
+            file.state.withLock { $0.base = base }
+        } catch {
+            logger.error("the base of a file is unknown", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private func releaseLater(_ file: OpenFile) {
+        Task {
+            do {
+                try await pool.engine { try self.files.release(file) }
+            } catch {
+                logger.error(
+                    "the state of a file could not be stored",
+                    metadata: ["item.id": "\(file.id)", "error": "\(error)"]
+                )
+            }
+        }
+    }
+}
+
+/// A state of a file's content that an upload reads, and how to tell whether it still holds.
+struct UploadSnapshot: Sendable {
+    /// What to read: a private copy, or the content file itself.
+    let content: ContentFile
+    let byteCount: Int64
+    let changeCount: UInt64
+    private let modified: Timestamp
+    private let isPrivate: Bool
+    private let facts: ContentFile.Facts
+
+    /// Files up to this length are copied where the disk cannot share blocks; 64 MiB.
+    private static let copyLimit: Int64 = 64 << 20
+
+    /// Takes a snapshot that no write is halfway through; blocks on the disk.
+    ///
+    /// - Throws: `cancelled` when the file changes meanwhile.
+    init(of file: OpenFile, in files: OpenFiles) throws(CloudFSError) {
+        let (original, count, modified) = try file.state.withLock {
+            state throws(CloudFSError) -> (ContentFile, UInt64, Timestamp) in
+            try files.save(&state, file.id)
+            guard state.writesInFlight == 0, state.residency == .resident else {
+                throw CloudFSError(.cancelled, "the file is being written", item: file.id)
+            }
+            return (try files.content(of: &state, file.id), state.changeCount, state.modified)
+        }
+        try original.synchronize()
+        facts = try original.facts()
+        let copy = try files.store.snapshot(of: original, copyLimit: Self.copyLimit)
+        content = copy ?? original
+        isPrivate = copy != nil
+        byteCount = facts.size
+        changeCount = count
+        self.modified = modified
+        let isSame = file.state.withLock { $0.changeCount == count && $0.writesInFlight == 0 }
+        guard isSame, try original.facts() == facts else {
+            throw CloudFSError(.cancelled, "the file changed while it was copied", item: file.id)
+        }
+    }
+
+    func metadata(_ metadata: ItemMetadata) -> ItemMetadata {
+        var metadata = metadata
+        metadata.modified = modified
+        return metadata
+    }
+
+    /// Whether what was read is one state of the file: a copy always is.
+    func isTrue(of file: OpenFile) -> Bool {
+        if isPrivate { return true }
+        let isSame = file.state.withLock { $0.changeCount == changeCount && $0.writesInFlight == 0 }
+        return isSame && (try? content.facts()) == facts
+    }
+}

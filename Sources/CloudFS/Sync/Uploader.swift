@@ -1,0 +1,271 @@
+import Logging
+import Synchronization
+
+/// Sends what changed here: takes rows of the outbox when their time has come, and retries.
+///
+/// One item at a time goes through its steps (`OutboxStep`); several items do so at once.
+final class Uploader: Sendable {
+    let applier: RemoteApplier
+    let feed: ChangeFeed
+    let connection: Connection
+    let coordinator: Coordinator
+    let isIgnored: @Sendable (ItemName, Bool) -> Bool
+    let logger: Logger
+    /// Raised when the outbox may have something new.
+    let wake = Signal()
+
+    private struct State {
+        var active: Set<ItemID> = []
+        var isPaused = false
+    }
+
+    private let state = Mutex(State())
+    private static let parallelItems = 8
+
+    var files: OpenFiles { applier.files }
+    var catalog: Catalog { applier.catalog }
+    var pool: BlockingPool { applier.pool }
+    var provider: any CloudProvider { applier.provider }
+    var clocks: Clocks { applier.files.clocks }
+
+    init(
+        applier: RemoteApplier,
+        feed: ChangeFeed,
+        connection: Connection,
+        coordinator: Coordinator,
+        isIgnored: @escaping @Sendable (ItemName, Bool) -> Bool,
+        logger: Logger
+    ) {
+        self.applier = applier
+        self.feed = feed
+        self.connection = connection
+        self.coordinator = coordinator
+        self.isIgnored = isIgnored
+        self.logger = logger
+    }
+
+    // MARK: - Control
+
+    var isPaused: Bool { state.withLock { $0.isPaused } }
+
+    /// Stops or resumes sending; what is being sent goes on.
+    func setPaused(_ isPaused: Bool) {
+        state.withLock { $0.isPaused = isPaused }
+        wake.raise()
+    }
+
+    /// Items that are being sent right now.
+    var active: Set<ItemID> { state.withLock { $0.active } }
+
+    /// Makes everything that waits ready at once: quiet times end, delays after failures too.
+    func hurry() async throws(CloudFSError) {
+        try await pool.engine {
+            try self.catalog.write { try $0.makeAllReady(at: self.clocks.now()) }
+        }
+        wake.raise()
+    }
+
+    // MARK: - Running
+
+    /// Runs until the task is cancelled.
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            while !Task.isCancelled {
+                let ready = await takeReady()
+                for id in ready {
+                    group.addTask {
+                        await self.send(id)
+                        self.finish(id)
+                    }
+                }
+                await waitForWork()
+            }
+        }
+    }
+
+    private func takeReady() async -> [ItemID] {
+        guard !isPaused, connection.isOnline else { return [] }
+        let room = Self.parallelItems - active.count
+        guard room > 0 else { return [] }
+        let taken = active
+        do {
+            let rows = try await pool.engine {
+                try self.catalog.read {
+                    try $0.outbox(readyAt: self.clocks.now(), limit: room + taken.count)
+                }
+            }
+            let ready = rows.map(\.item).filter { !taken.contains($0) }.prefix(room)
+            return state.withLock { state in
+                ready.filter { state.active.insert($0).inserted }
+            }
+        } catch {
+            logger.error("the outbox cannot be read", metadata: ["error": "\(error)"])
+            return []
+        }
+    }
+
+    private func finish(_ id: ItemID) {
+        state.withLock { _ = $0.active.remove(id) }
+        wake.raise()
+    }
+
+    private func waitForWork() async {
+        guard !isPaused, connection.isOnline, active.count < Self.parallelItems else {
+            return await wake.wait()
+        }
+        do {
+            let taken = active
+            let next = try await pool.engine { () throws -> Timestamp? in
+                try self.catalog.read { reader in
+                    try reader.outbox(offset: 0, limit: taken.count + 1)
+                        .first { !taken.contains($0.item) }?.notBefore
+                }
+            }
+            guard let next else { return await wake.wait() }
+            let delay = next.since(clocks.now())
+            if delay > .zero { await wake.wait(atMost: delay) }
+        } catch {
+            logger.error("the outbox cannot be read", metadata: ["error": "\(error)"])
+            await wake.wait(atMost: .seconds(5))
+        }
+    }
+
+    // MARK: - One item
+
+    private func send(_ id: ItemID) async {
+        do throws(CloudFSError) {
+            try await run(id, depth: 0)
+        } catch {
+            await didFail(id, error)
+        }
+    }
+
+    private func didFail(_ id: ItemID, _ error: CloudFSError) async {
+        connection.didFail(error)
+        do {
+            if error.code == .cancelled {
+                let later = clocks.now() + files.quietTime
+                try await pool.engine {
+                    try self.catalog.write { try $0.postpone(id, until: later) }
+                }
+                return
+            }
+            logger.notice(
+                "a change could not be sent",
+                metadata: ["item.id": "\(id)", "error": "\(error)"]
+            )
+            try await pool.engine {
+                try self.catalog.write { writer in
+                    let attempts = try writer.reader.outboxEntry(of: id)?.attempts ?? 0
+                    var random = SystemRandomNumberGenerator()
+                    let decision = RetrySchedule().decision(
+                        after: error.code,
+                        failureCount: attempts + 1,
+                        using: &random
+                    )
+                    try writer.recordFailure(
+                        id,
+                        error: error,
+                        retryAt: self.clocks.now() + decision.delay
+                    )
+                }
+            }
+        } catch {
+            logger.error("a failure could not be recorded", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// Takes the item through its steps until nothing is left to send.
+    func run(_ id: ItemID, depth: Int) async throws(CloudFSError) {
+        var refreshes = 0
+        while !Task.isCancelled {
+            guard let (step, facts) = try await next(id) else { return }
+            do throws(CloudFSError) {
+                guard try await take(step, id, facts, depth: depth) else { return }
+            } catch
+                where error.code == .remoteChanged || error.code == .exists
+                || error.code == .notFound
+            {
+                // The cloud is not as the catalog says: look, let the reconciler decide, go on.
+                refreshes += 1
+                guard refreshes <= 3 else { throw error }
+                try await look(at: facts)
+            }
+        }
+    }
+
+    /// Decides the next step, and ends the row in the same transaction if there is none.
+    private func next(
+        _ id: ItemID
+    ) async throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
+        let isOpen = files.live(id) != nil
+        return try await pool.engine {
+            try self.catalog.write { writer in
+                guard
+                    let facts = try OutboxFacts(
+                        of: id,
+                        in: writer.reader,
+                        isIgnored: self.isIgnored
+                    )
+                else { return nil }
+                let step = OutboxStep.next(facts.facts)
+                switch step {
+                case .done: try writer.dequeue(id)
+                case .hold: try writer.setHeld(true, of: id)
+                case .erase:
+                    try writer.dequeue(id)
+                    if !isOpen { try writer.erase(id) }
+                default: return (step, facts)
+                }
+                return nil
+            }
+        }
+    }
+
+    /// Looks at the folders that a step was about, and applies what is there.
+    private func look(at facts: OutboxFacts) async throws(CloudFSError) {
+        let folders = Set([facts.facts.place?.parent, facts.facts.base?.parent].compactMap { $0 })
+        for folder in folders {
+            do throws(CloudFSError) {
+                try await feed.refresh(folder)
+            } catch  where error.code == .notFound || error.code == .notDirectory {
+                await feed.hintParent(of: folder)
+            }
+        }
+    }
+
+    /// Lets another item go first.
+    ///
+    /// - Returns: Whether it is done, so that this one can go on.
+    func letGoFirst(
+        _ other: ItemID,
+        before id: ItemID,
+        depth: Int
+    ) async throws(CloudFSError) -> Bool {
+        let isFree = state.withLock { depth < 64 && $0.active.insert(other).inserted }
+        guard isFree else {
+            let soon = clocks.now() + .milliseconds(200)
+            try await pool.engine { try self.catalog.write { try $0.postpone(id, until: soon) } }
+            return false
+        }
+        defer { finish(other) }
+        let isHeld = try await pool.engine {
+            try self.catalog.write { writer in
+                if try writer.reader.outboxEntry(of: other) == nil {
+                    try writer.enqueue(other, notBefore: self.clocks.now())
+                }
+                return try writer.reader.outboxEntry(of: other)?.isHeld ?? false
+            }
+        }
+        if !isHeld { try await run(other, depth: depth + 1) }
+        return try await pool.engine {
+            try self.catalog.write { writer in
+                guard try writer.reader.outboxEntry(of: other)?.isHeld == true else {
+                    return try writer.reader.outboxEntry(of: other) == nil
+                }
+                try writer.setHeld(true, of: id)
+                return false
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+import AsyncHTTPClient
+public import CloudFSControlAPI
+import Foundation
+import NIOCore
+import NIOFoundationCompat
+import NIOHTTP1
+
+/// Asks the daemon of one drive: the control API as Swift methods.
+///
+/// A value that costs nothing to make; all clients of a process share one pool of connections.
+public struct DriveClient: Sendable {
+    public let drive: DriveAddress
+    /// How long an answer may take; requests over whole folders may take twenty times as long.
+    public let patience: Duration
+
+    public init(_ drive: DriveAddress, patience: Duration = .seconds(35)) {
+        self.drive = drive
+        self.patience = patience
+    }
+
+    /// Lives as long as the process, because a client that is released must be shut down first.
+    private static let http: HTTPClient = {
+        var configuration = HTTPClient.Configuration()
+        configuration.redirectConfiguration = .disallow
+        configuration.timeout.connect = .seconds(5)
+        // A socket nobody listens on does not get better by trying again.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }()
+
+    // MARK: - The drive
+
+    public func status() async throws(DriveClientError) -> DriveStatus {
+        try await get(.drive)
+    }
+
+    /// Stops uploads, background downloads and the change feed until `resume`.
+    public func pause() async throws(DriveClientError) -> DriveStatus {
+        try await post(.pause, [String: String]())
+    }
+
+    public func resume() async throws(DriveClientError) -> DriveStatus {
+        try await post(.resume, [String: String]())
+    }
+
+    /// Begins to unmount; the answer comes before the mount is gone.
+    ///
+    /// - Returns: What stays in the outbox until the next mount.
+    public func unmount(force: Bool) async throws(DriveClientError) -> OutboxCounts {
+        let answer: DrainResult = try await post(.unmount, UnmountRequest(force: force))
+        return answer.remaining
+    }
+
+    // MARK: - Items
+
+    /// One page of items.
+    public func items(_ query: ItemQuery) async throws(DriveClientError) -> ItemPage {
+        try await post(.items, query, isLong: true)
+    }
+
+    /// All items of a query, page by page, for however many paths.
+    public func forEachItem(
+        _ paths: [DrivePath],
+        depth: ItemQuery.Depth = .named,
+        _ body: (ItemPage) throws(DriveClientError) -> Void
+    ) async throws(DriveClientError) {
+        for batch in Self.batches(of: paths) {
+            var query = ItemQuery(paths: batch, depth: depth)
+            repeat {
+                let page = try await items(query)
+                try body(page)
+                guard page.next == nil || page.next != query.after else {
+                    throw .badAnswer("a page that names itself as the next")
+                }
+                query.after = page.next
+            } while query.after != nil
+        }
+    }
+
+    public func setPolicy(
+        _ policy: PinPolicy,
+        _ paths: [DrivePath]
+    ) async throws(DriveClientError) -> [ItemResult] {
+        try await results(.policy, paths) { PolicyRequest(paths: $0, policy: policy) }
+    }
+
+    public func evict(
+        _ paths: [DrivePath],
+        recursive: Bool
+    ) async throws(DriveClientError) -> [ItemResult] {
+        try await results(.evict, paths) { EvictRequest(paths: $0, recursive: recursive) }
+    }
+
+    /// Begins to download; `downloadProgress` says how far it is.
+    public func download(_ paths: [DrivePath]) async throws(DriveClientError) -> [ItemResult] {
+        try await results(.download, paths) { PathsRequest(paths: $0) }
+    }
+
+    public func downloadProgress(
+        _ paths: [DrivePath]
+    ) async throws(DriveClientError) -> [DownloadStatus] {
+        var found: [DownloadStatus] = []
+        for batch in Self.batches(of: paths) {
+            let answer: DownloadProgress = try await post(
+                .downloadProgress,
+                PathsRequest(paths: batch)
+            )
+            found += answer.downloads
+        }
+        return found
+    }
+
+    // MARK: - Outbox and conflicts
+
+    public func outbox(
+        _ page: PageRequest = PageRequest()
+    ) async throws(DriveClientError) -> OutboxPage {
+        try await get(.outbox, page)
+    }
+
+    /// Waits until the outbox is empty, all that is left failed, or `timeout` is over.
+    ///
+    /// The daemon holds one request for `ControlAPI.longestWait` at most, so this asks again.
+    public func drain(
+        timeout: Duration?,
+        _ progress: (OutboxCounts) -> Void = { _ in }
+    ) async throws(DriveClientError) -> OutboxCounts {
+        let end = timeout.map { ContinuousClock.now + $0 }
+        while true {
+            let left = end.map { max(.zero, $0 - .now) } ?? ControlAPI.longestWait
+            let wait = min(left, ControlAPI.longestWait)
+            let answer: DrainResult = try await post(
+                .drain,
+                DrainRequest(timeoutSeconds: wait / .seconds(1)),
+                allowing: wait
+            )
+            let remaining = answer.remaining
+            progress(remaining)
+            if remaining.waiting + remaining.uploading == 0 { return remaining }
+            if let end, end <= .now { return remaining }
+        }
+    }
+
+    public func conflicts(
+        _ page: PageRequest = PageRequest()
+    ) async throws(DriveClientError) -> ConflictPage {
+        try await get(.conflicts, page)
+    }
+
+    // MARK: - One request
+
+    private func results(
+        _ route: ControlAPI.Route,
+        _ paths: [DrivePath],
+        _ body: ([DrivePath]) -> some Encodable & Sendable
+    ) async throws(DriveClientError) -> [ItemResult] {
+        var found: [ItemResult] = []
+        for batch in Self.batches(of: paths) {
+            let answer: ItemResults = try await post(route, body(batch), isLong: true)
+            found += answer.results
+        }
+        return found
+    }
+
+    /// Splits paths so that no request is larger than the daemon takes.
+    static func batches(of paths: [DrivePath]) -> [[DrivePath]] {
+        var batches: [[DrivePath]] = []
+        var room = 0
+        for path in paths {
+            // In the worst case every byte is written as three, and every backslash as two.
+            let size = 3 * path.names.reduce(0) { $0 + $1.count + 1 } + 4
+            if size > room || batches.last?.count == ControlAPI.maximumPathCount {
+                batches.append([])
+                room = ControlAPI.maximumRequestByteCount / 2
+            }
+            batches[batches.count - 1].append(path)
+            room -= size
+        }
+        return batches
+    }
+
+    private func get<Answer: Decodable>(
+        _ route: ControlAPI.Route,
+        _ page: PageRequest? = nil
+    ) async throws(DriveClientError) -> Answer {
+        var query = ""
+        if let page {
+            query = "?limit=\(page.limit)"
+            let plain = CharacterSet.alphanumerics
+            if let after = page.after?.addingPercentEncoding(withAllowedCharacters: plain) {
+                query += "&after=\(after)"
+            }
+        }
+        return try await send(route, query: query, method: .GET, body: nil, within: patience)
+    }
+
+    private func post<Answer: Decodable>(
+        _ route: ControlAPI.Route,
+        _ body: some Encodable & Sendable,
+        isLong: Bool = false,
+        allowing extra: Duration = .zero
+    ) async throws(DriveClientError) -> Answer {
+        let bytes: Data
+        do {
+            bytes = try JSONEncoder().encode(body)
+        } catch {
+            throw .badAnswer("the request cannot be written as JSON: \(error)")
+        }
+        return try await send(
+            route,
+            query: "",
+            method: .POST,
+            body: bytes,
+            within: isLong ? patience * 20 : patience + extra
+        )
+    }
+
+    private func send<Answer: Decodable>(
+        _ route: ControlAPI.Route,
+        query: String,
+        method: HTTPMethod,
+        body: Data?,
+        within limit: Duration
+    ) async throws(DriveClientError) -> Answer {
+        let (status, bytes) = try await exchange(route, query, method, body, within: limit)
+        guard status == .ok else {
+            do {
+                throw DriveClientError.failure(
+                    try JSONDecoder().decode(ControlFailure.self, from: bytes)
+                )
+            } catch let error as DriveClientError {
+                throw error
+            } catch {
+                throw .badAnswer("\(route.rawValue): status \(status.code)")
+            }
+        }
+        do {
+            return try JSONDecoder().decode(Answer.self, from: bytes)
+        } catch {
+            throw .badAnswer("\(route.rawValue): \(error)")
+        }
+    }
+
+    private func exchange(
+        _ route: ControlAPI.Route,
+        _ query: String,
+        _ method: HTTPMethod,
+        _ body: Data?,
+        within limit: Duration
+    ) async throws(DriveClientError) -> (HTTPResponseStatus, Data) {
+        guard
+            let url = URL(httpURLWithSocketPath: drive.socketPath, uri: route.rawValue + query)
+        else { throw .badAnswer("\(drive.socketPath) is no path of a socket") }
+        var request = HTTPClientRequest(url: url.absoluteString)
+        request.method = method
+        request.headers.add(name: "host", value: "drive")
+        if let body {
+            request.headers.add(name: "content-type", value: "application/json")
+            request.body = .bytes(ByteBuffer(data: body))
+        }
+        do {
+            let answer = try await Self.http.execute(request, timeout: TimeAmount(limit))
+            let buffer = try await answer.body.collect(upTo: ControlAPI.maximumAnswerByteCount)
+            return (answer.status, Data(buffer: buffer))
+        } catch is NIOTooManyBytesError {
+            throw .badAnswer("more than \(ControlAPI.maximumAnswerByteCount) bytes")
+        } catch {
+            throw unreachable()
+        }
+    }
+
+    /// Names what a broken exchange means: whether anybody is there is asked of the kernel.
+    private func unreachable() -> DriveClientError {
+        let pid = drive.record?.pid
+        return SocketProbe.ask(drive.socketPath) == .listening
+            ? .notAnswering(mountpoint: drive.mountpoint, pid: pid)
+            : .noDaemon(mountpoint: drive.mountpoint, pid: pid)
+    }
+}

@@ -1,0 +1,208 @@
+/// A page of items; the order is that of the paths asked for.
+public struct ItemPage: Codable, Sendable, Hashable {
+    public var items: [ItemStatus]
+    /// The paths that could not be shown, with the reason; on the first page only.
+    public var failures: [ItemResult]
+    /// What `after` must be for the next page; `nil` on the last one.
+    public var next: String?
+
+    public init(items: [ItemStatus], failures: [ItemResult] = [], next: String? = nil) {
+        self.items = items
+        self.failures = failures
+        self.next = next
+    }
+}
+
+/// What became of one item of a request that names several.
+public struct ItemResult: Codable, Sendable, Hashable {
+    public var path: DrivePath
+    public var done: Bool
+    /// The name of a `CloudFSError.Code`, if it was not done.
+    public var code: String?
+    /// Why it was not done, in a sentence without a full stop.
+    public var reason: String?
+
+    private init(path: DrivePath, done: Bool, code: String?, reason: String?) {
+        self.path = path
+        self.done = done
+        self.code = code
+        self.reason = reason
+    }
+
+    public static func done(_ path: DrivePath) -> ItemResult {
+        ItemResult(path: path, done: true, code: nil, reason: nil)
+    }
+
+    public static func refused(_ path: DrivePath, code: String, reason: String) -> ItemResult {
+        ItemResult(path: path, done: false, code: code, reason: reason)
+    }
+}
+
+/// One result for each path, or each file below it where the request was recursive.
+public struct ItemResults: Codable, Sendable, Hashable {
+    public var results: [ItemResult]
+
+    public init(results: [ItemResult]) {
+        self.results = results
+    }
+}
+
+/// How far the downloads below one path are.
+public struct DownloadStatus: Codable, Sendable, Hashable {
+    public var path: DrivePath
+    public var files: Int64
+    public var filesDone: Int64
+    public var bytes: Int64
+    public var localBytes: Int64
+    /// Files whose download ended with an error.
+    public var filesFailed: Int64
+    /// The error of one of them.
+    public var error: String?
+
+    public init(
+        path: DrivePath,
+        files: Int64,
+        filesDone: Int64,
+        bytes: Int64,
+        localBytes: Int64,
+        filesFailed: Int64 = 0,
+        error: String? = nil
+    ) {
+        self.path = path
+        self.files = files
+        self.filesDone = filesDone
+        self.bytes = bytes
+        self.localBytes = localBytes
+        self.filesFailed = filesFailed
+        self.error = error
+    }
+
+    /// Whether nothing more will come without a new request.
+    public var isFinished: Bool { filesDone + filesFailed >= files }
+}
+
+/// The answer to `POST /v1/download/progress`, in the order of the request.
+public struct DownloadProgress: Codable, Sendable, Hashable {
+    public var downloads: [DownloadStatus]
+
+    public init(downloads: [DownloadStatus]) {
+        self.downloads = downloads
+    }
+}
+
+/// A page of the outbox, oldest change first.
+public struct OutboxPage: Codable, Sendable, Hashable {
+    /// One local change that the cloud does not have yet.
+    public struct Entry: Codable, Sendable, Hashable {
+        /// What has to be done in the cloud.
+        public enum Operation: String, Codable, Sendable, Hashable {
+            case createFolder = "create-folder"
+            case createSymlink = "create-symlink"
+            case upload
+            case update
+            case move
+            case delete
+        }
+
+        /// Where the change is on its way.
+        public enum State: String, Codable, Sendable, Hashable {
+            /// It is not its turn, or the file is still being written.
+            case waiting
+            case uploading
+            /// It failed and is tried again at `nextAttempt`.
+            case retrying
+            /// It needs somebody's doing; `lastError` says what.
+            case failed
+        }
+
+        public var path: DrivePath
+        public var operation: Operation
+        public var bytes: Int64
+        public var sentBytes: Int64
+        public var state: State
+        public var attempts: Int
+        public var nextAttempt: WireTime?
+        public var lastError: String?
+
+        public init(
+            path: DrivePath,
+            operation: Operation,
+            bytes: Int64,
+            sentBytes: Int64 = 0,
+            state: State,
+            attempts: Int,
+            nextAttempt: WireTime? = nil,
+            lastError: String? = nil
+        ) {
+            self.path = path
+            self.operation = operation
+            self.bytes = bytes
+            self.sentBytes = sentBytes
+            self.state = state
+            self.attempts = attempts
+            self.nextAttempt = nextAttempt
+            self.lastError = lastError
+        }
+    }
+
+    public var counts: OutboxCounts
+    public var entries: [Entry]
+    public var next: String?
+
+    public init(counts: OutboxCounts, entries: [Entry], next: String? = nil) {
+        self.counts = counts
+        self.entries = entries
+        self.next = next
+    }
+}
+
+/// What is still in the outbox after `POST /v1/drain` or when an unmount begins.
+public struct DrainResult: Codable, Sendable, Hashable {
+    public var remaining: OutboxCounts
+
+    public init(remaining: OutboxCounts) {
+        self.remaining = remaining
+    }
+
+    public var isDrained: Bool { remaining.total == 0 }
+}
+
+/// A document with more than one version.
+public struct ConflictGroup: Codable, Sendable, Hashable {
+    /// One of the versions, visible in the folder under its own name.
+    public struct Version: Codable, Sendable, Hashable {
+        public var path: DrivePath
+        /// The device that wrote it, if that is known.
+        public var device: String?
+        public var modified: WireTime
+        public var size: Int64
+
+        public init(path: DrivePath, device: String?, modified: WireTime, size: Int64) {
+            self.path = path
+            self.device = device
+            self.modified = modified
+            self.size = size
+        }
+    }
+
+    /// The document that has the name.
+    public var path: DrivePath
+    /// The conflict versions; the document itself is not among them.
+    public var versions: [Version]
+
+    public init(path: DrivePath, versions: [Version]) {
+        self.path = path
+        self.versions = versions
+    }
+}
+
+/// A page of conflicts.
+public struct ConflictPage: Codable, Sendable, Hashable {
+    public var conflicts: [ConflictGroup]
+    public var next: String?
+
+    public init(conflicts: [ConflictGroup], next: String? = nil) {
+        self.conflicts = conflicts
+        self.next = next
+    }
+}

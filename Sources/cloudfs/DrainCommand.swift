@@ -1,0 +1,70 @@
+import ArgumentParser
+import CloudFSClient
+import CloudFSControlAPI
+
+struct DrainCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "drain",
+        abstract: "Sends what waits, and says whether the cloud has everything.",
+        discussion: """
+            Exit status 0: nothing is left to send. 1: something remains or failed, and is named. \
+            With --wait the command returns when that is known or the time is over.
+            """
+    )
+
+    @OptionGroup var drive: DriveArgument
+
+    @Flag(help: "Wait until everything is sent or has failed.")
+    var wait = false
+
+    @Option(help: "How long to wait: 30, 30s, 5m, 2h. By default, as long as it takes.")
+    var timeout: Span?
+
+    mutating func validate() throws {
+        guard timeout == nil || wait else {
+            throw ValidationError("--timeout is for --wait")
+        }
+    }
+
+    func run() async throws {
+        let client = try drive.client()
+        let remaining = try await Self.drain(client, timeout: wait ? timeout?.duration : .zero)
+        guard remaining.total > 0 else {
+            return Terminal.output.line("everything is sent")
+        }
+        Terminal.errors.line("not sent: \(Units.outbox(remaining))")
+        try await Self.nameWhatRemains(client)
+        throw ExitCode.failure
+    }
+
+    /// Drains with a line of progress on a terminal.
+    static func drain(_ client: DriveClient, timeout: Duration?) async throws -> OutboxCounts {
+        guard Terminal.errors.isWatched, timeout != .zero else {
+            return try await client.drain(timeout: timeout)
+        }
+        let interrupt = InterruptNote("Sending goes on; `cloudfs queue` shows it.")
+        defer { interrupt.cancel() }
+        var bar = ProgressBar()
+        defer { bar.clear() }
+        let end = timeout.map { ContinuousClock.now + $0 }
+        while true {
+            // Short turns, because the number on the screen is as old as the last of them.
+            let left = end.map { max(.zero, $0 - .now) } ?? .seconds(1)
+            let remaining = try await client.drain(timeout: min(left, .seconds(1)))
+            if remaining.waiting + remaining.uploading == 0 { return remaining }
+            if let end, end <= .now { return remaining }
+            bar.show("to send: \(Units.outbox(remaining))")
+        }
+    }
+
+    /// Names the first changes that are left; `cloudfs queue` has all of them.
+    static func nameWhatRemains(_ client: DriveClient) async throws {
+        let page = try await client.outbox(PageRequest(limit: 20))
+        for entry in page.entries {
+            let error = entry.lastError.map { ": \($0)" } ?? ""
+            let text = "\(entry.state.rawValue) \(entry.path)\(error)"
+            Terminal.errors.line("  \(text.printable)")
+        }
+        if page.next != nil { Terminal.errors.line("  and more: cloudfs queue") }
+    }
+}

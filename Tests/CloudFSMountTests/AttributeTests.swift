@@ -1,0 +1,216 @@
+import CloudFSTestSupport
+import Testing
+
+/// What an item tells about itself, without the network.
+@Suite(.onMounts, .printingLogs, .notingIssues)
+struct AttributeTests {
+    @Test func `a placeholder, a part and a resident file say what they are`() async throws {
+        try await TestDrive.with(
+            ["--hydration", "partial"],
+            prepare: Filling { cloud in
+                try cloud.write("file", HydrationTests.bytes(4 << 20))
+            }
+        ) { drive in
+            func value(_ name: String) async throws -> String? {
+                try await drive.attribute("user.cloudfs.\(name)", of: "file")
+            }
+            #expect(try await value("status") == "cloud")
+            #expect(try await value("downloaded-bytes") == "0")
+            #expect(try await value("percent-downloaded") == "0")
+            #expect(try await value("downloading-status") == "not-downloaded")
+
+            try await drive.run("head -c 1000 file > /dev/null")
+            #expect(try await value("status") == "partial")
+            let part = try #require(Int(try await value("downloaded-bytes") ?? ""))
+            #expect((1_000..<(4 << 20)).contains(part))
+            #expect(try await value("downloading-status") == "not-downloaded")
+
+            try await drive.setAttribute("user.cloudfs.hydrate", of: "file", to: "1")
+            try await eventually("it is here") { try await value("status") == "local" }
+            #expect(try await value("downloaded-bytes") == "\(4 << 20)")
+            #expect(try await value("percent-downloaded") == "100")
+            #expect(try await value("downloading-status") == "current")
+
+            try await drive.setAttribute("user.cloudfs.evict", of: "file", to: "1")
+            #expect(try await value("status") == "cloud")
+            #expect(try await drive.bytes("file") == HydrationTests.bytes(4 << 20))
+        }
+    }
+
+    @Test func `identity, version, container and type are told`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("photo.jpg", "not really")
+                try cloud.write("folder/note.txt", "text")
+            }
+        ) { drive in
+            let identity = try #require(
+                try await drive.attribute("user.cloudfs.item-id", of: "photo.jpg")
+            )
+            #expect(identity.wholeMatch(of: /[0-9a-f]{32}/) != nil)
+            let version = try await drive.attribute("user.cloudfs.version", of: "photo.jpg")
+            #expect(version?.isEmpty == false)
+            #expect(
+                try await drive.attribute("user.cloudfs.content-type", of: "photo.jpg")
+                    == "image/jpeg"
+            )
+            #expect(
+                try await drive.attribute("user.cloudfs.content-type", of: "folder/note.txt")
+                    == "text/plain"
+            )
+            #expect(
+                try await drive.attribute("user.cloudfs.content-type", of: "folder")
+                    == "inode/directory"
+            )
+            let container = try await drive.attribute("user.cloudfs.container", of: "folder")
+            #expect(container?.isEmpty == false)
+            #expect(
+                try await drive.attribute("user.cloudfs.container", of: "photo.jpg") == container
+            )
+            #expect(try await drive.attribute("user.cloudfs.has-conflicts", of: "photo.jpg") == "0")
+            #expect(try await drive.attribute("user.cloudfs.error", of: "photo.jpg") == nil)
+
+            try await drive.run("mv photo.jpg folder/renamed.jpg")
+            #expect(try await drive.itemID("folder/renamed.jpg") == identity)
+            try drive.cloud.write("folder/note.txt", "changed elsewhere")
+            let old = try await drive.attribute("user.cloudfs.version", of: "folder/note.txt")
+            try await eventually("the version is another") {
+                try await drive.attribute("user.cloudfs.version", of: "folder/note.txt") != old
+            }
+        }
+    }
+
+    @Test func `user-cloudfs is all of it as one JSON document`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
+            let info = try await drive.info("file")
+            #expect(info["status"]?.string == "cloud")
+            #expect(info["item-id"]?.string == (try await drive.itemID("file")))
+            for name in [
+                "downloaded-bytes", "percent-downloaded", "downloading-status", "pin", "version",
+                "container", "has-conflicts", "content-type",
+            ] {
+                #expect(info[name] != nil, "\(name) in \(info)")
+            }
+            #expect(try await drive.fetched().bytes == 0)
+        }
+    }
+
+    @Test func `they are not listed, so that copies do not take them along`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
+            try await drive.run("setfattr -n user.own -v mine file")
+            let listed = try await drive.run("getfattr --absolute-names file")
+            #expect(listed.contains("user.own"))
+            #expect(!listed.contains("cloudfs"))
+            try await drive.run(
+                """
+                cp -a file copy
+                rsync -aX file "$SCRATCH/"
+                ! getfattr --absolute-names "$SCRATCH/file" | grep cloudfs
+                [ "$(getfattr --only-values -n user.own copy)" = mine ]
+                [ "$(getfattr --only-values -n user.cloudfs.item-id copy)" != \\
+                  "$(getfattr --only-values -n user.cloudfs.item-id file)" ]
+                """
+            )
+        }
+    }
+
+    @Test func `only pin and the triggers can be written`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
+            try await drive.python(
+                """
+                for name in ("status", "item-id", "version", "container", "downloaded-bytes",
+                             "nonsense"):
+                    fails(errno.ENOTSUP, os.setxattr, "file", "user.cloudfs." + name, b"1")
+                fails(errno.ENOTSUP, os.setxattr, "file", "user.cloudfs", b"1")
+                fails(errno.EINVAL, os.setxattr, "file", "user.cloudfs.pin", b"sometimes")
+                fails(errno.ENODATA, os.getxattr, "file", "user.cloudfs.hydrate")
+                fails(errno.ENODATA, os.getxattr, "file", "user.cloudfs.nonsense")
+                for value in (b"pinned", b"on-demand", b"excluded", b"inherit"):
+                    os.setxattr("file", "user.cloudfs.pin", value)
+                    assert os.getxattr("file", "user.cloudfs.pin") == value
+                for name in ("trusted.a", "security.a"):
+                    try:
+                        os.setxattr("file", name, b"1")
+                    except OSError as error:
+                        assert error.errno in (errno.ENOTSUP, errno.EPERM), error
+                    else:
+                        raise AssertionError(name)
+                """
+            )
+        }
+    }
+
+    @Test func `pin brings content here and keeps it up to date`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("folder/one", HydrationTests.bytes(200_000))
+                try cloud.write("folder/sub/two", "text")
+                try cloud.write("other", "text")
+            }
+        ) { drive in
+            try await drive.setAttribute("user.cloudfs.pin", of: "folder", to: "pinned")
+            try await eventually("the folder is here") {
+                guard try await drive.state("folder/one") == "local" else { return false }
+                return try await drive.state("folder/sub/two") == "local"
+            }
+            #expect(try await drive.state("other") == "cloud")
+            try drive.cloud.write("folder/sub/two", "changed elsewhere")
+            try drive.cloud.write("folder/three", "new")
+            try await eventually("it follows") {
+                guard try await drive.exists("folder/three"),
+                    try await drive.status("folder/sub/two").size == 17
+                else { return false }
+                guard try await drive.state("folder/three") == "local" else { return false }
+                return try await drive.state("folder/sub/two") == "local"
+            }
+            try await drive.python(
+                """
+                fails(errno.EBUSY, os.setxattr, "folder/one", "user.cloudfs.evict", b"1")
+                """
+            )
+            #expect(try await drive.state("folder/one") == "local")
+        }
+    }
+
+    @Test func `excluded items stay here and are deleted nowhere`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
+            try await drive.run(
+                """
+                mkdir private
+                setfattr -n user.cloudfs.pin -v excluded private
+                echo secret > private/diary
+                echo seen > public
+                """
+            )
+            try await drive.untilCloudHas("public", "seen\n")
+            try await drive.drain()
+            #expect(!drive.cloud.exists("private/diary"))
+            #expect(try await drive.state("private/diary") == "excluded")
+            try await drive.run("setfattr -n user.cloudfs.pin -v inherit private")
+            try await drive.untilCloudHas("private/diary", "secret\n")
+        }
+    }
+
+    @Test func `a value longer than the kernel allows and too many of them are refused`()
+        async throws
+    {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
+            try await drive.python(
+                """
+                fails(errno.E2BIG, os.setxattr, "file", "user.big", b"x" * 65537)
+                os.setxattr("file", "user.fits", b"x" * 2000)
+                assert os.getxattr("file", "user.fits") == b"x" * 2000
+                refused = None
+                for number in range(4000):
+                    try:
+                        os.setxattr("file", f"user.n{number}", b"x" * 1000)
+                    except OSError as error:
+                        refused = error.errno
+                        break
+                assert refused in (errno.ENOSPC, errno.E2BIG), refused
+                assert os.getxattr("file", "user.fits") == b"x" * 2000
+                """
+            )
+        }
+    }
+}

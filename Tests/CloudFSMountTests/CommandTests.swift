@@ -1,0 +1,181 @@
+import CloudFSTestSupport
+import Testing
+
+/// The command `cloudfs`, on a drive that it finds by itself.
+@Suite(.onMounts, .printingLogs, .notingIssues)
+struct CommandTests {
+    static func fill(_ cloud: TestFolder) throws {
+        try cloud.write("document.txt", "text")
+        try cloud.write("folder/one", HydrationTests.bytes(300_000))
+        try cloud.write("folder/sub/two", HydrationTests.bytes(200_000))
+    }
+
+    @Test func `status shows the drive, items in a table, and sums of folders`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
+            try await drive.run("cat folder/one > /dev/null")
+            let whole = try await drive.mustDo(["status"])
+            #expect(whole.contains(drive.path) || whole.contains(drive.cloud.path), "\(whole)")
+            let table = try await drive.mustDo(["status", "document.txt", "folder/one"])
+            let lines = table.split(separator: "\n")
+            let document = lines.first { $0.contains("document.txt") }
+            #expect(document?.contains("cloud") == true, "\(table)")
+            #expect(
+                lines.first { $0.contains("folder/one") }?.contains("local") == true,
+                "\(table)"
+            )
+
+            let json = try JSONNode(try await drive.mustDo(["status", "--json", "folder"]))
+            #expect(json.first("bytes")?.integer == 500_000, "\(json)")
+            #expect(json.first("files")?.integer == 2, "\(json)")
+            #expect(try await drive.fetched().bytes == 300_000)
+        }
+    }
+
+    @Test func `it finds the drive from any path, and says when there is none`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
+            let inside = try await drive.run("cd folder/sub && cloudfs status two")
+            #expect(inside.contains("two"))
+            let absolute = try await drive.run("cd / && cloudfs status \"$DRIVE/document.txt\"")
+            #expect(absolute.contains("document.txt"))
+            let outside = try await Shell.run(
+                [TestMount.binary("cloudfs"), "status", "/etc/passwd"],
+                environment: drive.environment
+            )
+            #expect(outside.status != 0)
+            #expect(outside.errors.split(separator: "\n").count == 1, "\(outside)")
+            let missing = try await drive.cloudfs(["status", "no such file"])
+            #expect(missing.status != 0)
+            #expect(missing.errors.contains("no such file"))
+        }
+    }
+
+    @Test func `download brings, evict drops, and each refusal has its reason`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
+            try await drive.mustDo(["download", "folder", "document.txt"])
+            for name in ["folder/one", "folder/sub/two", "document.txt"] {
+                #expect(try await drive.state(name) == "local")
+            }
+            try await drive.mustDo(["pin", "document.txt"])
+            try await drive.mustDo(["evict", "-r", "folder"])
+            #expect(try await drive.state("folder/one") == "cloud")
+            #expect(try await drive.state("folder/sub/two") == "cloud")
+
+            let pinned = try await drive.cloudfs(["evict", "document.txt"])
+            #expect(pinned.status != 0)
+            #expect(pinned.errors.contains("pinned"), "\(pinned)")
+            let holder = try drive.start("exec sleep 60 < folder/one")
+            try await eventually("it is open") { holder.hasOpen("\(drive.path)/folder/one") }
+            try await drive.run("head -c 1 folder/one > /dev/null")
+            let open = try await drive.cloudfs(["evict", "folder/one"])
+            #expect(open.status != 0)
+            #expect(open.errors.contains("open"), "\(open)")
+            try await drive.mustDo(["pause"])
+            try await drive.write("new", "not in the cloud yet")
+            let dirty = try await drive.cloudfs(["evict", "new"])
+            #expect(dirty.status != 0)
+            #expect(dirty.errors.contains("upload"), "\(dirty)")
+            #expect(try await drive.text("new") == "not in the cloud yet")
+        }
+    }
+
+    @Test func `pin keeps a folder here until unpin`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
+            try await drive.mustDo(["pin", "folder"])
+            try await eventually("it is here") {
+                guard try await drive.state("folder/one") == "local" else { return false }
+                return try await drive.state("folder/sub/two") == "local"
+            }
+            #expect(try await drive.attribute("user.cloudfs.pin", of: "folder") == "pinned")
+            try await drive.mustDo(["unpin", "folder"])
+            try await drive.mustDo(["evict", "-r", "folder"])
+            #expect(try await drive.state("folder/one") == "cloud")
+        }
+    }
+
+    @Test func `pause holds uploads back, resume lets them go, drain waits for them`()
+        async throws
+    {
+        try await TestDrive.with { drive in
+            try await drive.mustDo(["pause"])
+            try await drive.write("held", "back")
+            try await drive.write("too", "x")
+            try await eventually("both wait") {
+                let status = try JSONNode(try await drive.mustDo(["status", "--json"]))
+                return status.first("outbox")?["waiting"]?.integer == 2
+            }
+            let left = try await drive.cloudfs(["drain"])
+            #expect(left.status == 1)
+            #expect(left.errors.contains("held") && left.errors.contains("too"), "\(left)")
+            #expect(try drive.cloud.paths().isEmpty)
+            try await drive.mustDo(["resume"])
+            try await drive.mustDo(["drain", "--wait"])
+            #expect(try drive.cloud.paths() == ["held", "too"])
+        }
+    }
+
+    @Test func `mounts lists the drives`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.withSecondDrive { second in
+                let table = try await drive.mustDo(["mounts"])
+                #expect(table.contains(drive.path) && table.contains(second.path), "\(table)")
+                let json = try JSONNode(try await drive.mustDo(["mounts", "--json"]))
+                #expect("\(json)".contains(drive.path))
+            }
+        }
+    }
+
+    @Test func `unmount ends the drive when its queue is drained`() async throws {
+        var options = TestMount.Options()
+        options.quietTime = "20s"
+        try await TestDrive.with(options: options) { drive in
+            try await drive.write("late", "text")
+            try await drive.run("cd / && cloudfs unmount \"$DRIVE\"")
+            #expect(try await drive.mount.wait(within: .seconds(20)) == 0)
+            #expect(MountEntry.at(drive.path).isEmpty)
+            #expect(drive.cloud.text("late") == "text")
+        }
+    }
+
+    @Test func `unmount refuses while files are open`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
+            let holder = try drive.start("exec sleep 60 < document.txt")
+            try await eventually("it is open") { holder.hasOpen("\(drive.path)/document.txt") }
+            let refused = try await Shell.run(
+                [TestMount.binary("cloudfs"), "unmount", drive.path],
+                environment: drive.environment
+            )
+            #expect(refused.status != 0)
+            #expect(!refused.errors.isEmpty)
+            #expect(try await drive.text("document.txt") == "text")
+        }
+    }
+
+    @Test func `other users cannot steer the drive`() async throws {
+        try await TestDrive.with { drive in
+            let sockets = try await drive.run(
+                "find \"$XDG_RUNTIME_DIR/cloudfs\" -type s -printf '%m\\n'"
+            )
+            #expect(!sockets.isEmpty)
+            #expect(sockets.split(separator: "\n").allSatisfy { $0 == "600" })
+            #expect(try await drive.run("stat -c %a \"$XDG_RUNTIME_DIR/cloudfs\"") == "700")
+        }
+    }
+
+    @Test func `what fails in the queue can be seen`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
+            try await drive.run("mv \"$CLOUD\" \"$CLOUD.away\"")
+            try await drive.write("stuck", "text")
+            try await eventually("status tells of it", within: .seconds(10)) {
+                let status = try await drive.mustDo(["status", "--json"])
+                let json = try JSONNode(status)
+                return json.first("connection")?["state"]?.string == "offline"
+                    && json.first("connection")?["reason"]?.string?.isEmpty == false
+            }
+            let waiting = try await drive.cloudfs(["drain"])
+            #expect(waiting.status == 1)
+            #expect(waiting.errors.contains("stuck"), "\(waiting)")
+            try await drive.run("mv \"$CLOUD.away\" \"$CLOUD\"")
+            try await drive.untilCloudHas("stuck", "text", within: .seconds(20))
+        }
+    }
+}

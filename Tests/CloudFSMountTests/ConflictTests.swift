@@ -1,0 +1,295 @@
+import CloudFSTestSupport
+import Testing
+
+/// Both sides changed the same thing: nothing is lost, and both can be seen.
+@Suite(.onMounts, .printingLogs, .notingIssues)
+struct ConflictTests {
+    /// Lets both sides change things without hearing of each other, then waits for peace.
+    static func apart(
+        prepare: Filling,
+        here: String,
+        elsewhere: String,
+        body: (TestDrive) async throws -> Void
+    ) async throws {
+        try await TestDrive.with(["--device-name", "testbox"], prepare: prepare) { drive in
+            try await drive.run("find . > /dev/null; cat document.txt > /dev/null 2>&1 || true")
+            try await drive.mustDo(["pause"])
+            try await drive.run(here)
+            try await drive.run("cd \"$CLOUD\"\n" + elsewhere)
+            try await drive.mustDo(["resume"])
+            try await drive.drain()
+            try await body(drive)
+        }
+    }
+
+    private static func document(_ cloud: TestFolder) throws {
+        try cloud.write("document.txt", "base\n")
+    }
+
+    /// Matches the name of a conflicted copy of `document.txt`.
+    private static func isCopy(_ name: String) -> Bool {
+        let pattern =
+            /document \(conflicted copy testbox \d{4}-\d\d-\d\d \d\d-\d\d-\d\d( \d+)?\)\.txt/
+        return name.wholeMatch(of: pattern) != nil
+    }
+
+    @Test func `when both changed it the cloud's version gets the name and ours is kept beside`()
+        async throws
+    {
+        try await Self.apart(
+            prepare: Filling(Self.document),
+            here: "echo ours > document.txt",
+            elsewhere: "echo theirs > document.txt"
+        ) { drive in
+            try await eventually("both are here") { try await drive.names().count == 2 }
+            let names = try await drive.names()
+            let copy = try #require(names.first(where: Self.isCopy), "\(names)")
+            #expect(try await drive.text("document.txt") == "theirs\n")
+            #expect(try await drive.text(copy) == "ours\n")
+            try await drive.untilCloudHas(copy, "ours\n")
+            #expect(drive.cloud.text("document.txt") == "theirs\n")
+            for name in names {
+                #expect(try await drive.attribute("user.cloudfs.has-conflicts", of: name) == "1")
+            }
+            #expect(try await drive.itemID(copy) != drive.itemID("document.txt"))
+            let listed = try await drive.cloudfs(["conflicts"])
+            #expect(listed.status == 0)
+            #expect(listed.output.contains("document.txt"), "\(listed)")
+        }
+    }
+
+    @Test func `a conflict is settled by removing one of the versions`() async throws {
+        try await Self.apart(
+            prepare: Filling(Self.document),
+            here: "echo ours > document.txt",
+            elsewhere: "echo theirs > document.txt"
+        ) { drive in
+            try await eventually("both are here") { try await drive.names().count == 2 }
+            try await drive.run("rm document\\ *")
+            try await eventually("it is settled") {
+                let flag = "user.cloudfs.has-conflicts"
+                return try await drive.attribute(flag, of: "document.txt") == "0"
+            }
+            try await eventually("in the cloud too") {
+                try drive.cloud.paths() == ["document.txt"]
+            }
+        }
+    }
+
+    @Test func `identical bytes are no conflict`() async throws {
+        try await Self.apart(
+            prepare: Filling(Self.document),
+            here: "echo same > document.txt; echo twin > new.txt",
+            elsewhere: "echo same > document.txt; echo twin > new.txt"
+        ) { drive in
+            try await eventually("it is settled") {
+                guard try await drive.state("document.txt") == "local" else { return false }
+                return try await drive.state("new.txt") == "local"
+            }
+            #expect(try await drive.names() == ["document.txt", "new.txt"])
+            #expect(try drive.cloud.paths() == ["document.txt", "new.txt"])
+            #expect(try await drive.text("document.txt") == "same\n")
+        }
+    }
+
+    @Test func `an edit here beats a deletion there`() async throws {
+        try await Self.apart(
+            prepare: Filling(Self.document),
+            here: "echo ours > document.txt",
+            elsewhere: "rm document.txt"
+        ) { drive in
+            try await drive.untilCloudHas("document.txt", "ours\n")
+            #expect(try await drive.text("document.txt") == "ours\n")
+            #expect(try await drive.names() == ["document.txt"])
+        }
+    }
+
+    @Test func `an edit there beats a deletion here`() async throws {
+        try await Self.apart(
+            prepare: Filling(Self.document),
+            here: "rm document.txt",
+            elsewhere: "echo theirs > document.txt"
+        ) { drive in
+            try await eventually("it is back") { try await drive.exists("document.txt") }
+            #expect(try await drive.text("document.txt") == "theirs\n")
+            #expect(drive.cloud.text("document.txt") == "theirs\n")
+        }
+    }
+
+    @Test func `two files made under one name are both kept`() async throws {
+        try await Self.apart(
+            prepare: Filling { _ in },
+            here: "echo ours > document.txt",
+            elsewhere: "echo theirs > document.txt"
+        ) { drive in
+            try await eventually("both are here") { try await drive.names().count == 2 }
+            let copy = try #require(try await drive.names().first(where: Self.isCopy))
+            #expect(try await drive.text("document.txt") == "theirs\n")
+            try await drive.untilCloudHas(copy, "ours\n")
+        }
+    }
+
+    @Test func `two folders made under one name become one`() async throws {
+        try await Self.apart(
+            prepare: Filling { _ in },
+            here: "mkdir -p folder/sub; echo ours > folder/sub/a",
+            elsewhere: "mkdir -p folder/sub; echo theirs > folder/sub/b"
+        ) { drive in
+            try await eventually("both files are on both sides") {
+                guard try drive.cloud.paths().count == 4 else { return false }
+                return try await drive.has(["folder/sub/a", "folder/sub/b"])
+            }
+            #expect(try await drive.text("folder/sub/b") == "theirs\n")
+            #expect(drive.cloud.text("folder/sub/a") == "ours\n")
+            #expect(try await drive.names() == ["folder"])
+        }
+    }
+
+    @Test func `a rename here and an edit there are both kept without a conflict`() async throws {
+        try await Self.apart(
+            prepare: Filling(Self.document),
+            here: "mkdir folder; mv document.txt folder/renamed.txt",
+            elsewhere: "echo theirs > document.txt"
+        ) { drive in
+            try await eventually("both happened") {
+                drive.cloud.text("folder/renamed.txt") == "theirs\n"
+                    && !drive.cloud.exists("document.txt")
+            }
+            try await eventually("here as well") {
+                guard try await drive.has(["folder/renamed.txt"], not: ["document.txt"]) else {
+                    return false
+                }
+                return try await drive.text("folder/renamed.txt") == "theirs\n"
+            }
+        }
+    }
+
+    @Test func `an edit here and a rename there are both kept without a conflict`() async throws {
+        try await Self.apart(
+            prepare: Filling(Self.document),
+            here: "echo ours > document.txt",
+            elsewhere: "mkdir folder; mv document.txt folder/renamed.txt"
+        ) { drive in
+            try await eventually("both happened") {
+                drive.cloud.text("folder/renamed.txt") == "ours\n"
+                    && !drive.cloud.exists("document.txt")
+            }
+            try await eventually("here as well") {
+                try await drive.has(["folder/renamed.txt"], not: ["document.txt"])
+            }
+        }
+    }
+
+    @Test func `renamed to two names it stays one file with its bytes`() async throws {
+        try await Self.apart(
+            prepare: Filling(Self.document),
+            here: "mv document.txt ours.txt",
+            elsewhere: "mv document.txt theirs.txt"
+        ) { drive in
+            try await eventually("both sides agree") {
+                let names = try await drive.names()
+                return try names.count == 1 && drive.cloud.paths() == names
+            }
+            let name = try #require(try await drive.names().first)
+            #expect(["ours.txt", "theirs.txt"].contains(name))
+            #expect(try await drive.text(name) == "base\n")
+        }
+    }
+
+    @Test func `a file made in a folder that was deleted there survives`() async throws {
+        try await Self.apart(
+            prepare: Filling { try $0.write("folder/old", "old") },
+            here: "echo new > folder/new",
+            elsewhere: "rm -r folder"
+        ) { drive in
+            try await eventually("both sides have the new one only") {
+                guard try drive.cloud.paths() == ["folder", "folder/new"] else { return false }
+                return try await drive.has(["folder/new"], not: ["folder/old"])
+            }
+            #expect(drive.cloud.text("folder/new") == "new\n")
+        }
+    }
+
+    @Test func `a file changed there in a folder deleted here survives`() async throws {
+        try await Self.apart(
+            prepare: Filling { cloud in
+                try cloud.write("folder/changed", "base")
+                try cloud.write("folder/same", "base")
+            },
+            here: "rm -r folder",
+            elsewhere: "echo theirs > folder/changed"
+        ) { drive in
+            try await eventually("both sides have the changed one only") {
+                guard try drive.cloud.paths() == ["folder", "folder/changed"] else { return false }
+                return try await drive.has(["folder/changed"], not: ["folder/same"])
+            }
+            #expect(try await drive.text("folder/changed") == "theirs\n")
+        }
+    }
+
+    @Test func `a conflict of an open file waits for its last close`() async throws {
+        try await TestDrive.with(["--device-name", "testbox"], prepare: Filling(Self.document)) {
+            drive in
+            try await drive.python(
+                """
+                file = os.open("document.txt", os.O_RDWR)
+                os.pwrite(file, b"OURS", 0)
+                with open(cloud + "/document.txt", "w") as other:
+                    other.write("theirs")
+                with open(cloud + "/later", "w") as other:
+                    other.write("1")
+                end = time.monotonic() + 5
+                while not os.path.exists("later"):
+                    assert time.monotonic() < end
+                    time.sleep(0.02)
+                assert os.pread(file, 100, 0) == b"OURS\\n"
+                os.pwrite(file, b" and more", 4)
+                os.close(file)
+                """
+            )
+            try await eventually("both are here") { try await drive.names().count == 3 }
+            let copy = try #require(try await drive.names().first(where: Self.isCopy))
+            #expect(try await drive.text(copy) == "OURS and more")
+            #expect(try await drive.text("document.txt") == "theirs")
+        }
+    }
+
+    @Test func `two devices that edited the same file both see both versions`() async throws {
+        try await TestDrive.with(["--device-name", "testbox"], prepare: Filling(Self.document)) {
+            first in
+            try await first.withSecondDrive { second in
+                _ = try await second.text("document.txt")
+                try await first.mustDo(["pause"])
+                try await first.run("echo ours > document.txt")
+                try await second.run("echo theirs > document.txt")
+                try await first.untilCloudHas("document.txt", "theirs\n")
+                try await first.mustDo(["resume"])
+                try await eventually("both see both", within: .seconds(10)) {
+                    let names = try await first.names()
+                    guard names.count == 2 else { return false }
+                    return try await second.names() == names
+                }
+                let copy = try #require(try await second.names().first(where: Self.isCopy))
+                for drive in [first, second] {
+                    #expect(try await drive.text(copy) == "ours\n")
+                    #expect(try await drive.text("document.txt") == "theirs\n")
+                }
+            }
+        }
+    }
+
+    @Test func `the name of a conflicted copy fits into 255 bytes`() async throws {
+        let name = String(repeating: "ü", count: 125) + ".txt"
+        try await Self.apart(
+            prepare: Filling { try $0.write(name, "base") },
+            here: "echo ours > *.txt",
+            elsewhere: "echo theirs > *.txt"
+        ) { drive in
+            try await eventually("both are here") { try await drive.names().count == 2 }
+            let copy = try #require(try await drive.names().first { $0 != name })
+            #expect(copy.utf8.count <= 255)
+            #expect(copy.hasPrefix("üüü") && copy.hasSuffix(").txt"))
+            #expect(!copy.unicodeScalars.contains("\u{fffd}"))
+        }
+    }
+}

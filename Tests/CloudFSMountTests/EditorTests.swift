@@ -1,0 +1,214 @@
+import CloudFSTestSupport
+import Testing
+
+/// How programs save: each way ends as one new version of the same item.
+@Suite(.onDrives, .printingLogs, .notingIssues)
+struct EditorTests {
+    /// Saves `document.txt`, which says "old text", with "new text" in its place.
+    struct Save: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var needs = "bash"
+        var script: String
+
+        init(_ name: String, needs: String = "bash", _ script: String) {
+            testDescription = name
+            self.needs = needs
+            self.script = script
+        }
+    }
+
+    private static func vim(_ settings: String) -> String {
+        "vim -u NONE -i NONE -N -es -c 'set \(settings)' -c '%s/old/new/' -c 'wq' document.txt"
+            + " < /dev/null"
+    }
+
+    static let saves = [
+        Save("vim as it comes", needs: "vim", vim("swapfile writebackup backupcopy=auto")),
+        Save("vim that copies", needs: "vim", vim("swapfile writebackup backupcopy=yes")),
+        Save("vim that renames", needs: "vim", vim("swapfile writebackup backupcopy=no")),
+        Save("vim without backup", needs: "vim", vim("nowritebackup noswapfile")),
+        Save("sed -i", "sed -i s/old/new/ document.txt"),
+        Save("perl -i", needs: "perl", "perl -i -pe s/old/new/ document.txt"),
+        Save("truncate and write", "echo 'new text' > document.txt"),
+        Save("write in place", "printf new | dd of=document.txt conv=notrunc status=none"),
+        Save("write aside and rename", "echo 'new text' > .t && sync .t && mv -f .t document.txt"),
+        Save(
+            "write aside in another folder and rename",
+            "mkdir .s && echo 'new text' > .s/d && mv -f .s/d document.txt && rmdir .s"
+        ),
+        Save(
+            "keep a backup aside, write, remove the backup",
+            "mv document.txt document.txt~ && echo 'new text' > document.txt && rm document.txt~"
+        ),
+        Save(
+            "remove and write anew",
+            "rm document.txt && echo 'new text' > document.txt"
+        ),
+        Save(
+            "exchange and remove",
+            """
+            echo 'new text' > .t
+            /usr/bin/python3 -c '
+            import ctypes
+            assert ctypes.CDLL(None).renameat2(-100, b".t", -100, b"document.txt", 2) == 0'
+            rm .t
+            """
+        ),
+        Save(
+            "an office suite, with a lock file",
+            """
+            echo me > .~lock.document.txt#
+            echo 'new text' > lu123.tmp && cp lu123.tmp document.txt && rm lu123.tmp
+            rm .~lock.document.txt#
+            """
+        ),
+        Save(
+            "Python's atomic save",
+            """
+            /usr/bin/python3 -c '
+            import os, tempfile
+            with tempfile.NamedTemporaryFile("w", dir=".", delete=False) as file:
+                file.write("new text\\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(file.name, "document.txt")
+            folder = os.open(".", os.O_RDONLY)
+            os.fsync(folder)'
+            """
+        ),
+    ]
+
+    @Test(arguments: saves)
+    func `a save ends as one new version of the same item`(save: Save) async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("document.txt", "old text\n") }) {
+            drive in
+            let identity = try await drive.itemID("document.txt")
+            try await drive.run(save.script)
+            #expect(try await drive.text("document.txt") == "new text\n")
+            try await drive.untilCloudHas("document.txt", "new text\n")
+            try await drive.drain()
+            #expect(try drive.cloud.paths() == ["document.txt"])
+            #expect(try await drive.names() == ["document.txt"])
+            #expect(try await drive.itemID("document.txt") == identity)
+            guard !TestDrive.isNative else { return }
+            #expect(identity.count == 32)
+            try await eventually("it is clean") {
+                try await drive.state("document.txt") == "local"
+            }
+            #expect(
+                try await drive.attribute("user.cloudfs.has-conflicts", of: "document.txt") != "1"
+            )
+        }
+    }
+
+    @Test func `git works, and its repository arrives whole`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.run(
+                """
+                git init -q -b main repo && cd repo
+                git config user.email a@example.org && git config user.name A
+                git config gc.auto 0
+                for n in $(seq 20); do echo "line $n" > file$n; done
+                git add . && git commit -qm first
+                [ -z "$(git status --porcelain)" ]
+                git checkout -qb other && echo more >> file1 && git commit -qam second
+                git checkout -q main && git merge -q other
+                git gc -q && git fsck --strict 2> /dev/null
+                cd .. && git clone -q repo clone
+                cmp repo/file1 clone/file1
+                [ "$(git -C clone rev-list --count HEAD)" = 2 ]
+                """,
+                within: .seconds(60)
+            )
+            try await drive.drain()
+            try await eventually("the cloud has a sound copy", within: .seconds(30)) {
+                try await drive.run(
+                    "git -c safe.directory='*' -C \"$CLOUD/repo\" fsck --strict > /dev/null 2>&1"
+                        + " && git -c safe.directory='*' -C \"$CLOUD/repo\" status --porcelain"
+                        + " 2>&1 || echo not yet"
+                ).isEmpty
+            }
+        }
+    }
+
+    @Test func `rsync copies in, finds nothing to do again, and copies out`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.run(
+                """
+                cd "$SCRATCH"
+                mkdir -p tree/a/b
+                for n in 1 2 3; do head -c $((n * 30000)) /dev/urandom > tree/a/b/$n; done
+                ln -s b/1 tree/a/link
+                chmod 640 tree/a/b/2
+                touch -d '2005-06-07 08:09:10.123456789' tree/a/b/3
+                rsync -a tree/ "$DRIVE/tree/"
+                [ -z "$(rsync -ai tree/ "$DRIVE/tree/")" ]
+                echo changed >> tree/a/b/1 && rm tree/a/b/2
+                rsync -a --delete --inplace tree/ "$DRIVE/tree/"
+                [ -z "$(rsync -aic --delete tree/ "$DRIVE/tree/")" ]
+                """
+            )
+            try await drive.drain()
+            try await eventually("the cloud has the same") {
+                try await drive.run(
+                    "rsync -aicn --delete --no-owner --no-group --omit-dir-times"
+                        + " \"$SCRATCH/tree/\" \"$CLOUD/tree/\" 2>&1"
+                ).isEmpty
+            }
+        }
+    }
+
+    @Test(arguments: ["delete", "truncate", "persist", "wal"])
+    func `sqlite keeps its transactions`(journal: String) async throws {
+        try await TestDrive.with { drive in
+            try await drive.python(
+                """
+                base = sqlite3.connect("base.sqlite", isolation_level=None)
+                assert base.execute("PRAGMA journal_mode=\(journal)").fetchone()[0] == "\(journal)"
+                base.execute("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)")
+                for turn in range(10):
+                    base.execute("BEGIN IMMEDIATE")
+                    for n in range(100):
+                        base.execute("INSERT INTO t (text) VALUES (?)", ("x" * 100,))
+                    base.execute("ROLLBACK" if turn % 5 == 4 else "COMMIT")
+                other = sqlite3.connect("base.sqlite", timeout=0, isolation_level=None)
+                base.execute("BEGIN IMMEDIATE")
+                try:
+                    other.execute("BEGIN IMMEDIATE")
+                except sqlite3.OperationalError as error:
+                    assert "locked" in str(error), error
+                else:
+                    raise AssertionError("two writers")
+                base.execute("COMMIT")
+                assert other.execute("SELECT count(*) FROM t").fetchone()[0] == 800
+                assert base.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+                other.close()
+                base.close()
+                """
+            )
+            try await drive.drain()
+            try await eventually("the cloud has the same database") {
+                try await drive.run("cmp base.sqlite \"$CLOUD/base.sqlite\" 2>&1 || true").isEmpty
+            }
+        }
+    }
+
+    @Test(.onMounts)
+    func `another device sees the save as a new version, not as another file`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("document.txt", "old text\n") }) {
+            drive in
+            try await drive.withSecondDrive { second in
+                let identity = try await drive.itemID("document.txt")
+                #expect(try await second.itemID("document.txt") == identity)
+                let inode = try await second.status("document.txt").inode
+                try await drive.run("echo 'new text' > .t && mv .t document.txt")
+                try await eventually("the second drive has it") {
+                    try await second.text("document.txt") == "new text\n"
+                }
+                #expect(try await second.itemID("document.txt") == identity)
+                #expect(try await second.status("document.txt").inode == inode)
+                #expect(try await second.names() == ["document.txt"])
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+import CloudFSTestSupport
+import Testing
+
+/// Bytes that come when they are read.
+@Suite(.onDrives, .printingLogs, .notingIssues)
+struct HydrationTests {
+    static func bytes(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
+        Fill(seed: seed, count: count).bytes
+    }
+
+    @Test func `cat, cp and mmap bring the right bytes, each of them once`() async throws {
+        let size = 3_000_001
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                for name in ["cat", "cp", "mmap"] { try cloud.write(name, Self.bytes(size)) }
+            }
+        ) { drive in
+            try await drive.run("cat cat | cmp - \"$CLOUD/cat\"")
+            try await drive.run("cp cp \"$SCRATCH/cp\" && cmp \"$SCRATCH/cp\" \"$CLOUD/cp\"")
+            try await drive.python(
+                """
+                with open("mmap", "rb") as file:
+                    view = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+                    real = open(cloud + "/mmap", "rb").read()
+                    assert view[2000000:2000100] == real[2000000:2000100]
+                    assert view[:] == real
+                """
+            )
+            guard !TestDrive.isNative else { return }
+            #expect(try await drive.fetched().bytes == Int64(size) * 3)
+        }
+    }
+
+    @Test(arguments: [(0, 1), (4_095, 2), (1_000_000, 70_000), (2_999_999, 10), (3_500_000, 5)])
+    func `dd at an offset brings the bytes of that offset`(skip: Int, count: Int) async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", Self.bytes(3_000_001)) }) {
+            drive in
+            try await drive.run(
+                """
+                read_part() {
+                    dd if="$1" iflag=skip_bytes,count_bytes skip=\(skip) count=\(count) status=none
+                }
+                cmp <(read_part file) <(read_part "$CLOUD/file")
+                """
+            )
+        }
+    }
+
+    @Test func `eight readers at once get the right bytes and each byte is fetched once`()
+        async throws
+    {
+        let size = 12 << 20
+        try await TestDrive.with(
+            TestMount.Options.latency("5ms"),
+            prepare: Filling { try $0.write("file", Self.bytes(size)) }
+        ) { drive in
+            try await drive.run(
+                """
+                expected=$(md5sum < "$CLOUD/file")
+                for reader in 1 2 3 4 5 6 7 8; do md5sum < file > "$SCRATCH/sum$reader" & done
+                wait
+                for reader in 1 2 3 4 5 6 7 8; do
+                    [ "$(cat "$SCRATCH/sum$reader")" = "$expected" ]
+                done
+                """
+            )
+            guard !TestDrive.isNative else { return }
+            #expect(try await drive.fetched().bytes == Int64(size))
+        }
+    }
+
+    @Test(.onMounts)
+    func `a small file comes whole with its first read`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("small", Self.bytes(60_000)) }) {
+            drive in
+            try await drive.run("head -c 1 small > /dev/null")
+            try await eventually("all of it is here") { try await drive.state("small") == "local" }
+            let fetched = try await drive.fetched()
+            #expect(fetched.count == 1)
+            #expect(fetched.bytes == 60_000)
+        }
+    }
+
+    @Test(.onMounts)
+    func `the first 4 KiB of 1 GiB cost a few round trips only`() async throws {
+        let link = TestMount.Options.latency("20ms") + TestMount.Options.bandwidth("50MB")
+        try await TestDrive.with(
+            link,
+            slots: 4,
+            prepare: Filling { cloud in
+                try cloud.writeSparse("film", size: 1 << 30)
+            }
+        ) { drive in
+            let output = try await drive.python(
+                """
+                begin = time.monotonic()
+                file = os.open("film", os.O_RDONLY)
+                assert os.pread(file, 4096, 0) == bytes(4096)
+                first = time.monotonic()
+                assert os.pread(file, 4096, 700000000) == bytes(4096)
+                print(first - begin, time.monotonic() - first)
+                """
+            )
+            let times = output.split(separator: " ").compactMap { Double($0) }
+            #expect(times.count == 2)
+            #expect(times.allSatisfy { $0 < 0.2 }, "\(output)")
+        }
+    }
+
+    @Test(.onMounts)
+    func `reading from beginning to end is about as fast as the link`() async throws {
+        let link = TestMount.Options.latency("20ms") + TestMount.Options.bandwidth("50MB")
+        try await TestDrive.with(
+            link,
+            slots: 4,
+            prepare: Filling { cloud in
+                try cloud.write("film", Self.bytes(50_000_000))
+            }
+        ) { drive in
+            let begin = ContinuousClock.now
+            try await drive.run("cmp film \"$CLOUD/film\"")
+            #expect(ContinuousClock.now - begin < .seconds(3))
+        }
+    }
+
+    @Test(.onMounts)
+    func `a read waits for its own range only`() async throws {
+        try await TestDrive.with(
+            TestMount.Options.bandwidth("4MB"),
+            ending: .killed,
+            slots: 2,
+            prepare: Filling { try $0.writeSparse("film", size: 200 << 20) }
+        ) { drive in
+            let reader = try drive.start("cat film > /dev/null")
+            try await eventually("bytes arrive") { try await drive.fetched().bytes > 1 << 20 }
+            let begin = ContinuousClock.now
+            try await drive.run("tail -c 4096 film | cmp - <(head -c 4096 /dev/zero)")
+            #expect(ContinuousClock.now - begin < .seconds(3))
+            #expect(reader.status == nil)
+        }
+    }
+
+    @Test(.onMounts)
+    func `a file that is being read through is completed in the background`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", Self.bytes(20 << 20)) }) {
+            drive in
+            try await drive.run("dd if=file bs=64k count=48 of=/dev/null status=none")
+            try await eventually("the rest comes") { try await drive.state("file") == "local" }
+            #expect(
+                try await drive.attribute("user.cloudfs.percent-downloaded", of: "file") == "100"
+            )
+            #expect(try await drive.bytes("file") == Self.bytes(20 << 20))
+        }
+    }
+
+    @Test(.onMounts)
+    func `with the policy partial a look into a file does not bring all of it`() async throws {
+        try await TestDrive.with(
+            ["--hydration", "partial"],
+            prepare: Filling { cloud in
+                try cloud.write("file", Self.bytes(20 << 20))
+                try cloud.write("other", Self.bytes(8 << 20))
+            }
+        ) { drive in
+            try await drive.run("head -c 4096 file > /dev/null")
+            try await drive.run("cmp other \"$CLOUD/other\"")
+            #expect(try await drive.state("file") == "partial")
+            #expect(try await drive.fetched().bytes < 10 << 20)
+        }
+    }
+
+    @Test(.onMounts)
+    func `with the policy full an open waits for all`() async throws {
+        try await TestDrive.with(
+            ["--hydration", "full"],
+            prepare: Filling { cloud in
+                try cloud.write("file", Self.bytes(6 << 20))
+            }
+        ) { drive in
+            try await drive.run("exec 3< file")
+            #expect(try await drive.state("file") == "local")
+        }
+    }
+
+    @Test(.onMounts)
+    func `hydration changes neither size nor time nor inode number`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("file", Self.bytes(500_000))
+                try cloud.setTimes("file", nanoseconds: 1_234_567_890_123_456_789)
+            }
+        ) { drive in
+            let before = try await drive.status("file")
+            try await drive.hydrate("file")
+            let after = try await drive.status("file")
+            #expect(after.size == before.size)
+            #expect(after.modified == 1_234_567_890_123_456_789)
+            #expect(after.modified == before.modified)
+            #expect(after.changed == before.changed)
+            #expect(after.inode == before.inode)
+            #expect(after.blocks * 512 >= 500_000)
+        }
+    }
+
+    @Test(.onMounts)
+    func `what the link drops is asked for again`() async throws {
+        let link = TestMount.Options.failures("20%")
+        try await TestDrive.with(
+            link,
+            ending: .killed,
+            prepare: Filling { cloud in
+                for number in 0..<10 { try cloud.write("\(number)", Self.bytes(700_000)) }
+            }
+        ) { drive in
+            try await drive.run(
+                "for number in 0 1 2 3 4 5 6 7 8 9; do cmp $number \"$CLOUD/$number\"; done",
+                within: .seconds(60)
+            )
+        }
+    }
+}

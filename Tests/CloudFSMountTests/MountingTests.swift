@@ -1,0 +1,228 @@
+import CloudFSTestSupport
+import Foundation
+import Glibc
+import Testing
+
+/// From the command line to a usable drive, and to its end.
+@Suite(.onMounts, .printingLogs, .notingIssues)
+struct MountingTests {
+    @Test func `it is mounted as fuse.cloudfs, nosuid and nodev`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("a", "1") }) { drive in
+            let mount = try #require(MountEntry.at(drive.path).first)
+            #expect(mount.type == "fuse.cloudfs")
+            #expect(mount.options.isSuperset(of: ["nosuid", "nodev"]))
+            #expect(try await drive.text("a") == "1")
+        }
+    }
+
+    @Test func `without -f it returns when the drive is usable and leaves a daemon`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("a", "1") }) { drive in
+            try await drive.mount.stop()
+            let arguments = drive.mount.command.filter { $0 != "-f" }
+            let result = try await Shell.run(arguments, environment: drive.environment)
+            #expect(result.status == 0, "\(result)")
+            #expect(try await drive.text("a") == "1")
+            let daemon = try #require(Self.owner(of: drive.mount.state))
+            #expect(daemon != drive.mount.pid)
+            try await drive.run("cd /; fusermount3 -u \"$DRIVE\"")
+            #expect(MountEntry.at(drive.path).isEmpty)
+            try await eventually("the daemon ends") { kill(daemon, 0) != 0 }
+        }
+    }
+
+    /// The process number in a state directory's lock.
+    static func owner(of state: String) -> pid_t? {
+        let text = FileManager.default.contents(atPath: state + "/lock") ?? Data()
+        return String(decoding: text, as: UTF8.self).split(separator: "\n").first.flatMap {
+            pid_t($0)
+        }
+    }
+
+    @Test func `-o ro refuses every change with EROFS`() async throws {
+        try await TestDrive.with(
+            ["-o", "ro"],
+            prepare: Filling { cloud in
+                try cloud.write("file", "text")
+                try cloud.makeFolder("folder")
+            }
+        ) { drive in
+            #expect(MountEntry.at(drive.path).first?.options.contains("ro") == true)
+            try await drive.python(
+                """
+                assert open("file").read() == "text"
+                fails(errno.EROFS, os.open, "file", os.O_WRONLY)
+                fails(errno.EROFS, os.open, "new", os.O_CREAT | os.O_WRONLY)
+                fails(errno.EROFS, os.truncate, "file", 0)
+                fails(errno.EROFS, os.rename, "file", "other")
+                fails(errno.EROFS, os.unlink, "file")
+                fails(errno.EROFS, os.rmdir, "folder")
+                fails(errno.EROFS, os.mkdir, "new")
+                fails(errno.EROFS, os.symlink, "file", "new")
+                fails(errno.EROFS, os.chmod, "file", 0o600)
+                fails(errno.EROFS, os.utime, "file")
+                fails(errno.EROFS, os.setxattr, "file", "user.a", b"1")
+                """
+            )
+        }
+    }
+
+    @Test(arguments: [SIGTERM, SIGINT])
+    func `a signal ends it cleanly and what waits is uploaded first`(signal: Int32) async throws {
+        var options = TestMount.Options()
+        options.quietTime = "30s"
+        try await TestDrive.with(options: options) { drive in
+            try await drive.write("late", "written just before the end")
+            drive.mount.send(signal)
+            #expect(try await drive.mount.wait(within: .seconds(20)) == 0)
+            #expect(MountEntry.at(drive.path).isEmpty)
+            #expect(drive.cloud.text("late") == "written just before the end")
+        }
+    }
+
+    @Test func `fusermount3 -u ends it cleanly`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.write("late", "text")
+            try await drive.run("cd /; fusermount3 -u \"$DRIVE\"")
+            #expect(try await drive.mount.wait(within: .seconds(20)) == 0)
+            #expect(drive.cloud.text("late") == "text")
+        }
+    }
+
+    @Test(.asRoot, .enabled(if: MountingTests.nobodyCanRun, "others cannot reach the binary"))
+    func `another user than root mounts through fusermount3`() async throws {
+        var options = TestMount.Options()
+        options.userID = 65_534
+        try await TestDrive.with(options: options, prepare: Filling { try $0.write("a", "1") }) {
+            drive in
+            let mount = try #require(MountEntry.at(drive.path).first)
+            #expect(mount.type == "fuse.cloudfs")
+            #expect(mount.options.contains("user_id=65534"))
+            let script = """
+                cd "$DRIVE"
+                [ "$(cat a)" = 1 ]
+                echo new > new
+                [ "$(stat -c %u:%a new)" = 65534:644 ]
+                mkdir folder; mv new folder/; rm a
+                fusermount3 -u "$DRIVE" 2> /dev/null && exit 1
+                cd /; fusermount3 -u "$DRIVE"
+                """
+            let result = try await Shell.run(
+                ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+                    + ["bash", "-ec", "umask 022\n" + script],
+                environment: drive.environment
+            )
+            #expect(result.status == 0, "\(result)")
+            #expect(try await drive.mount.wait(within: .seconds(20)) == 0)
+            #expect(drive.cloud.text("folder/new") == "new\n")
+            #expect(!drive.cloud.exists("a"))
+        }
+    }
+
+    static let nobodyCanRun: Bool = {
+        // Every folder on the way must let others through.
+        var url = URL(filePath: TestMount.binary("cloudfs-mount"))
+        while url.path != "/" {
+            guard let status = try? SystemCall.status(url.path), status.mode & 0o1 != 0 else {
+                return false
+            }
+            url.deleteLastPathComponent()
+        }
+        return true
+    }()
+
+    @Test func `mount's own words are accepted in -o`() async throws {
+        let list = "rw,_netdev,noauto,nofail,x-systemd.automount,noatime,quiet-time=50ms"
+        try await TestDrive.with(["-o", list]) { drive in
+            try await drive.write("a", "1")
+            try await drive.untilCloudHas("a", "1")
+        }
+    }
+
+    @Test func `spaces and other letters in paths are no obstacle`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.mount.stop()
+            let other = try TestFolder.make("\(drive.folder)/a drive, \\ ünd")
+            try drive.cloud.write("in, the cloud/ä b", "text")
+            let mount = TestMount(
+                container: "local:\(drive.cloud.path)",
+                path: other.path,
+                folder: drive.folder,
+                name: "other",
+                options: TestMount.Options()
+            )
+            do {
+                try await mount.start()
+                let result = try await Shell.run(["cat", "\(other.path)/in, the cloud/ä b"])
+                #expect(result.output == "text")
+                try await mount.stop()
+            } catch {
+                await mount.dispose()
+                throw error
+            }
+        }
+    }
+
+    @Test func `without --state-dir the same command finds the same state`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("a", "1") }) { drive in
+            try await drive.mount.stop()
+            let command = [
+                TestMount.binary("cloudfs-mount"), "local:\(drive.cloud.path)", drive.path,
+            ]
+            var inodes: [UInt64] = []
+            for _ in 0..<2 {
+                let result = try await Shell.run(command, environment: drive.environment)
+                try #require(result.status == 0, "\(result)")
+                inodes.append(try await drive.status("a").inode)
+                try await drive.run("cd /; fusermount3 -u \"$DRIVE\"")
+            }
+            #expect(inodes[0] == inodes[1])
+            let states = try await drive.run(
+                "ls -d \"$XDG_DATA_HOME\"/cloudfs/*/ /var/lib/cloudfs/*/"
+                    + " 2> /dev/null | xargs -d '\\n' grep -lsF \"$CLOUD\" -r | head -1"
+            )
+            #expect(!states.isEmpty)
+        }
+    }
+
+    @Test func `a drive file says the same as options, and unknown keys are errors`()
+        async throws
+    {
+        try await TestDrive.with(prepare: Filling { try $0.write("a", "1") }) { drive in
+            try await drive.mount.stop()
+            let file = TestFolder(drive.folder)
+            let text = """
+                mountpoint = "\(drive.path)"
+                state-dir = "\(drive.mount.state)"
+                read-only = true
+                quiet-time = "50ms"
+
+                [[container]]
+                url = "local:\(drive.cloud.path)"
+                """
+            try file.write("drive.toml", text)
+            let command = [
+                TestMount.binary("cloudfs-mount"), "--config", file.path + "/drive.toml",
+            ]
+            let result = try await Shell.run(command, environment: drive.environment)
+            try #require(result.status == 0, "\(result)")
+            try await drive.python("fails(errno.EROFS, os.mkdir, 'new')")
+            try await drive.run("cd /; fusermount3 -u \"$DRIVE\"")
+
+            try file.write("drive.toml", "quiet-tiem = \"50ms\"\n" + text)
+            let refused = try await Shell.run(command, environment: drive.environment)
+            #expect(refused.status != 0)
+            #expect(refused.errors.contains("quiet-tiem"))
+            #expect(MountEntry.at(drive.path).isEmpty)
+        }
+    }
+
+    @Test(arguments: [["--help"], ["--version"], ["-h"]])
+    func `help and version are told on standard output`(arguments: [String]) async throws {
+        for name in ["cloudfs-mount", "cloudfs"] {
+            let result = try await Shell.run([TestMount.binary(name)] + arguments)
+            #expect(result.status == 0)
+            #expect(!result.output.isEmpty)
+            #expect(result.errors.isEmpty)
+        }
+    }
+}

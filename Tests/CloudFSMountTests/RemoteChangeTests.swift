@@ -1,0 +1,240 @@
+import CloudFSTestSupport
+import Testing
+
+/// Changes made in the cloud by other programs and devices.
+@Suite(.onDrives, .printingLogs, .notingIssues)
+struct RemoteChangeTests {
+    /// The specification's second, and some for a loaded machine.
+    static let soon: Duration = .seconds(4)
+
+    @Test func `what is made in the cloud appears, also where it was missed before`() async throws {
+        try await TestDrive.with { drive in
+            #expect(try await drive.exists("new.txt") == false)
+            #expect(try await drive.names().isEmpty)
+            try drive.cloud.write("new.txt", "made elsewhere")
+            try drive.cloud.write("folder/below/deep", "deep")
+            try drive.cloud.makeSymlink("link", target: "new.txt")
+            try await eventually("it is there", within: Self.soon) {
+                try await drive.has(["new.txt", "folder/below/deep", "link"])
+            }
+            #expect(try await drive.names() == ["folder", "link", "new.txt"])
+            #expect(try await drive.text("link") == "made elsewhere")
+            #expect(try await drive.text("folder/below/deep") == "deep")
+        }
+    }
+
+    @Test func `a change in the cloud is read, though the old bytes were cached`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("same", "1111")
+                try cloud.write("longer", "1")
+                try cloud.write("shorter", "1111")
+            }
+        ) { drive in
+            let new = ["same": "2222", "longer": "22222222", "shorter": "2"]
+            for name in new.keys { _ = try await drive.text(name) }
+            for (name, text) in new { try drive.cloud.write(name, text) }
+            try await eventually("the new bytes are read", within: Self.soon) {
+                for (name, text) in new {
+                    guard try await drive.text(name) == text,
+                        try await drive.status(name).size == text.utf8.count
+                    else { return false }
+                }
+                return true
+            }
+        }
+    }
+
+    @Test func `a file replaced in the cloud by rename is the same item`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "old") }) { drive in
+            #expect(try await drive.text("file") == "old")
+            try drive.cloud.write("temporary", "new bytes")
+            try drive.cloud.rename("temporary", to: "file")
+            try await eventually("the new bytes are read", within: Self.soon) {
+                try await drive.text("file") == "new bytes"
+            }
+            try await eventually("nothing else is there", within: Self.soon) {
+                try await drive.names() == ["file"]
+            }
+        }
+    }
+
+    @Test func `a rename in the cloud moves the item and keeps what is here`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("folder/file", "bytes")
+                try cloud.makeFolder("other")
+            }
+        ) { drive in
+            #expect(try await drive.text("folder/file") == "bytes")
+            let inode = try await drive.status("folder/file").inode
+            let fetched = try await drive.fetched()
+            try drive.cloud.rename("folder/file", to: "other/moved")
+            try await eventually("it moved", within: Self.soon) {
+                try await drive.has(["other/moved"], not: ["folder/file"])
+            }
+            try drive.cloud.rename("other", to: "folder/inner")
+            try await eventually("the folder moved", within: Self.soon) {
+                try await drive.has(["folder/inner/moved"], not: ["other"])
+            }
+            #expect(try await drive.text("folder/inner/moved") == "bytes")
+            #expect(try await drive.status("folder/inner/moved").inode == inode)
+            #expect(try await drive.fetched().bytes == fetched.bytes)
+        }
+    }
+
+    @Test func `what is deleted in the cloud goes, whole folders too`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("file", "bytes")
+                try cloud.write("stays", "bytes")
+                for number in 0..<30 { try cloud.write("folder/\(number % 3)/\(number)", "x") }
+            }
+        ) { drive in
+            try await drive.run("find . -type f -exec cat {} + > /dev/null")
+            try await drive.run("rm -r \"$CLOUD/folder\" \"$CLOUD/file\"")
+            try await eventually("it went", within: Self.soon) {
+                try await drive.names() == ["stays"]
+            }
+            #expect(try await drive.exists("folder/1/1") == false)
+        }
+    }
+
+    @Test func `mode and time changed in the cloud show`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "bytes") }) { drive in
+            _ = try await drive.status("file")
+            try drive.cloud.setMode("file", 0o711)
+            try drive.cloud.setTimes("file", nanoseconds: 1_111_111_111_222_222_222)
+            try await eventually("they show", within: Self.soon) {
+                let status = try await drive.status("file")
+                return status.mode == 0o711 && status.modified == 1_111_111_111_222_222_222
+            }
+            #expect(try await drive.text("file") == "bytes")
+        }
+    }
+
+    @Test func `many folders and files made in one burst all appear`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.run(
+                """
+                for a in 1 2 3 4 5; do for b in 1 2 3 4; do
+                    mkdir -p "$CLOUD/$a/$b/deep"
+                    for c in $(seq 15); do echo $c > "$CLOUD/$a/$b/deep/$c"; done
+                done; done
+                """
+            )
+            try await eventually("all are there", within: .seconds(10)) {
+                try await drive.run("find . -type f -size 2c -o -type f -size 3c | wc -l") == "300"
+            }
+        }
+    }
+
+    @Test(.onMounts)
+    func `an open file keeps its version until it is closed`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("file", [UInt8](repeating: 0x61, count: 400_000))
+            }
+        ) { drive in
+            try await drive.python(
+                """
+                def now(name):
+                    return open(cloud + "/" + name, "rb").read()
+                file = os.open("file", os.O_RDONLY)
+                assert os.read(file, 100000) == b"a" * 100000
+                with open(cloud + "/next", "wb") as new:
+                    new.write(b"b" * 500000)
+                os.rename(cloud + "/next", cloud + "/file")
+                with open(cloud + "/later", "wb") as new:
+                    new.write(b"1")
+                end = time.monotonic() + 5
+                while not os.path.exists("later"):
+                    assert time.monotonic() < end
+                    time.sleep(0.02)
+                # The drive knows of the change by now.
+                assert os.fstat(file).st_size == 400000
+                try:
+                    rest = os.pread(file, 400000, 100000)
+                    assert rest == b"a" * len(rest), "two versions are mixed"
+                except OSError as error:
+                    assert error.errno == errno.ESTALE, error
+                os.close(file)
+                end = time.monotonic() + 5
+                while open("file", "rb").read() != b"b" * 500000:
+                    assert time.monotonic() < end
+                    time.sleep(0.02)
+                """
+            )
+        }
+    }
+
+    @Test(.onMounts)
+    func `a reader never gets two versions mixed`() async throws {
+        try await TestDrive.with(
+            TestMount.Options.bandwidth("8MB"),
+            prepare: Filling { cloud in
+                try cloud.write("file", [UInt8](repeating: 0x30, count: 3_000_000))
+            }
+        ) { drive in
+            try await drive.python(
+                """
+                pid = os.fork()
+                if pid == 0:
+                    try:
+                        for turn in range(1, 8):
+                            with open(cloud + "/next", "wb") as new:
+                                new.write(bytes([0x30 + turn]) * 3000000)
+                            os.rename(cloud + "/next", cloud + "/file")
+                            time.sleep(0.3)
+                    finally:
+                        os._exit(0)
+                seen = set()
+                while os.waitpid(pid, os.WNOHANG)[0] == 0:
+                    try:
+                        with open("file", "rb") as file:
+                            data = file.read()
+                    except OSError as error:
+                        assert error.errno in (errno.ESTALE, errno.ENOENT), error
+                        continue
+                    assert len(set(data)) == 1 and len(data) == 3000000, (set(data), len(data))
+                    seen.add(data[0])
+                end = time.monotonic() + 8
+                while open("file", "rb").read(1) != b"7":
+                    assert time.monotonic() < end
+                    time.sleep(0.05)
+                """
+            )
+        }
+    }
+
+    @Test(.onMounts)
+    func `two drives on one cloud see each other's work`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "one") }) { first in
+            try await first.withSecondDrive { second in
+                _ = try await second.text("file")
+                let inode = try await second.status("file").inode
+                try await first.run("echo two > file; mkdir folder; echo made > folder/made")
+                try await eventually("the second has it") {
+                    guard try await second.has(["folder/made"]) else { return false }
+                    return try await second.text("file") == "two\n"
+                }
+                try await second.run(
+                    "mv file folder/renamed; rm folder/made; chmod 600 folder/renamed"
+                )
+                try await eventually("the first has it") {
+                    guard
+                        try await first.has(["folder/renamed"], not: ["file", "folder/made"])
+                    else { return false }
+                    return try await first.status("folder/renamed").mode == 0o600
+                }
+                #expect(try await first.text("folder/renamed") == "two\n")
+                #expect(try await second.status("folder/renamed").inode == inode)
+                try await first.run("setfattr -n user.note -v hello folder/renamed; rm -r folder")
+                try await eventually("it is gone everywhere") {
+                    guard !first.cloud.exists("folder") else { return false }
+                    return try await second.has([], not: ["folder"])
+                }
+            }
+        }
+    }
+}

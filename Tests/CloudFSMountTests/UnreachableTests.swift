@@ -1,0 +1,161 @@
+import CloudFSTestSupport
+import Glibc
+import Testing
+
+/// Unreachable is not absent: nothing vanishes because the cloud cannot be seen.
+@Suite(.onMounts, .printingLogs, .notingIssues)
+struct UnreachableTests {
+    static func fill(_ cloud: TestFolder) throws {
+        try cloud.write("here", "resident")
+        try cloud.write("folder/absent", HydrationTests.bytes(100_000))
+        for number in 0..<20 { try cloud.write("folder/\(number)", "x") }
+    }
+
+    /// What must hold as long as the cloud is out of reach, whatever was done to it.
+    static func expectNothingVanished(_ drive: TestDrive) async throws {
+        #expect(try await drive.names() == ["folder", "here"])
+        #expect(try await drive.names("folder").count == 21)
+        #expect(try await drive.text("here") == "resident")
+        #expect(try await drive.status("folder/absent").size == 100_000)
+        try await drive.python(
+            """
+            begin = time.monotonic()
+            try:
+                open("folder/absent", "rb").read()
+            except OSError as error:
+                assert error.errno in (errno.ENETUNREACH, errno.ETIMEDOUT), error
+            else:
+                raise AssertionError("bytes from nowhere")
+            assert time.monotonic() - begin < 8
+            """
+        )
+    }
+
+    static func untilOffline(_ drive: TestDrive) async throws {
+        try await eventually("the drive knows", within: .seconds(10)) {
+            let status = try JSONNode(try await drive.mustDo(["status", "--json"]))
+            return status.first("connection")?["state"]?.string == "offline"
+        }
+    }
+
+    enum Loss: CaseIterable, Sendable {
+        /// The folder is renamed away.
+        case missing
+        /// Another, empty folder is in its place.
+        case emptied
+        /// A folder with other things is in its place.
+        case replaced
+    }
+
+    @Test(arguments: Loss.allCases)
+    func `a cloud folder that is lost hides and deletes nothing`(loss: Loss) async throws {
+        try await TestDrive.with(["--read-timeout", "3s"], prepare: Filling(Self.fill)) { drive in
+            try await drive.hydrate("here")
+            try await drive.run("find . > /dev/null")
+            try await drive.run("mv \"$CLOUD\" \"$CLOUD.away\"")
+            if loss != .missing { try drive.cloud.makeFolder("") }
+            if loss == .replaced { try drive.cloud.write("stranger", "x") }
+            try await Self.untilOffline(drive)
+            try await Self.expectNothingVanished(drive)
+            try await drive.run("echo offline > new; echo more >> here; rm folder/3; mkdir made")
+            if loss != .missing {
+                #expect(try drive.cloud.paths() == (loss == .replaced ? ["stranger"] : []))
+                try await drive.run("rm -r \"$CLOUD\"")
+            }
+            try await drive.run("mv \"$CLOUD.away\" \"$CLOUD\"")
+            try await drive.untilCloudHas("new", "offline\n", within: .seconds(20))
+            try await drive.untilCloudHas("here", "residentmore\n", within: .seconds(20))
+            try await eventually("all of it arrives", within: .seconds(20)) {
+                drive.cloud.exists("made") && !drive.cloud.exists("folder/3")
+            }
+            #expect(try await drive.bytes("folder/absent") == HydrationTests.bytes(100_000))
+            #expect(try await drive.names("folder").count == 20)
+        }
+    }
+
+    @Test(.asRoot)
+    func `a cloud whose file system is unmounted hides and deletes nothing`() async throws {
+        try await TestDrive.with(["--read-timeout", "3s"], ending: .killed) { outer in
+            // Another cloud, on a file system of its own.
+            let folder = outer.folder
+            try await outer.mount.stop()
+            let setUp = """
+                cd "\(folder)"
+                truncate -s 64M disk.img
+                mkfs.ext4 -q disk.img
+                mount -o loop disk.img "$CLOUD"
+                rmdir "$CLOUD/lost+found"
+                """
+            let result = try await Shell.script(setUp, environment: outer.environment)
+            try #require(result.status == 0, "\(result)")
+            do {
+                try Self.fill(outer.cloud)
+                // The state of the first container is not this one's.
+                try await outer.run("cd /; rm -r \"\(outer.mount.state)\"")
+                try await Self.unmounting(try await outer.again())
+            } catch {
+                _ = try await Shell.run(["umount", "-l", outer.cloud.path])
+                throw error
+            }
+            _ = try await Shell.run(["umount", "-l", outer.cloud.path])
+        }
+    }
+
+    private static func unmounting(_ drive: TestDrive) async throws {
+        try await drive.hydrate("here")
+        try await drive.run("find . > /dev/null")
+        try await drive.run("umount -l \"$CLOUD\"")
+        try await Self.untilOffline(drive)
+        try await Self.expectNothingVanished(drive)
+        try await drive.write("new", "offline")
+        #expect(try drive.cloud.paths().isEmpty)
+        try await drive.run("mount -o loop \"$CLOUD/../disk.img\" \"$CLOUD\"")
+        try await drive.untilCloudHas("new", "offline", within: .seconds(20))
+        #expect(try await drive.bytes("folder/absent") == HydrationTests.bytes(100_000))
+    }
+
+    @Test func `offline everything of an ordinary file system works`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
+            try await drive.hydrate("here")
+            try await drive.run("find . > /dev/null; mv \"$CLOUD\" \"$CLOUD.away\"")
+            try await Self.untilOffline(drive)
+            try await drive.run(
+                """
+                mkdir -p a/b; echo one > a/b/one; cp a/b/one two; mv two a/three
+                ln -s three a/link; chmod 600 a/three; touch -d '2001-01-01' a/three
+                setfattr -n user.x -v y a/three; truncate -s 5000 a/b/one
+                mv folder/absent a/absent; rm folder/0; rm -r folder; cat here a/three > a/sum
+                printf part | dd of=a/absent bs=1 seek=5000 conv=notrunc status=none
+                git init -q repo; df . > /dev/null; sqlite3 base 'create table t (n)'
+                [ "$(cat a/sum)" = "residentone" ]
+                """,
+                within: .seconds(20)
+            )
+            try await drive.run("mv \"$CLOUD.away\" \"$CLOUD\"")
+            try await eventually("all of it arrives", within: .seconds(30)) {
+                drive.cloud.text("a/sum") == "residentone\n" && !drive.cloud.exists("folder")
+                    && drive.cloud.exists("repo/.git/HEAD") && drive.cloud.exists("base")
+            }
+            var expected = HydrationTests.bytes(100_000)
+            expected.replaceSubrange(5_000..<5_004, with: Array("part".utf8))
+            try await eventually("the partial write too", within: .seconds(20)) {
+                drive.cloud.bytes("a/absent") == expected
+            }
+        }
+    }
+
+    @Test func `deleting most of a cloud is believed only when it is confirmed`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                for number in 0..<150 { try cloud.write("folder/\(number)", "x") }
+                try cloud.write("kept", "x")
+            }
+        ) { drive in
+            try await drive.run("find . > /dev/null; rm -r \"$CLOUD/folder\"")
+            // A real deletion is confirmed by a second look, and then it holds.
+            try await eventually("it is believed", within: .seconds(15)) {
+                try await drive.has(["kept"], not: ["folder"])
+            }
+        }
+    }
+}

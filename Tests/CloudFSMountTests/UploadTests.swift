@@ -1,0 +1,159 @@
+import CloudFSTestSupport
+import Testing
+
+/// What the cloud gets of what was written, and when.
+@Suite(.onMounts, .printingLogs, .notingIssues)
+struct UploadTests {
+    @Test func `a new file is uploaded after it was closed and quiet`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.write("note.txt", "remember")
+            #expect(try await drive.state("note.txt") != "cloud")
+            try await drive.untilCloudHas("note.txt", "remember")
+            try await eventually("it is clean") { try await drive.state("note.txt") == "local" }
+        }
+    }
+
+    @Test func `in the cloud a file appears whole or not at all`() async throws {
+        try await TestDrive.with(
+            TestMount.Options.bandwidth("10MB"),
+            prepare: Filling { try $0.write("file", [UInt8](repeating: 0x6f, count: 1_000)) }
+        ) { drive in
+            // A watcher of the cloud sees the old file or the whole new ones, never a part.
+            try await drive.python(
+                """
+                with open("file", "wb") as file:
+                    for part in range(50):
+                        file.write(bytes([part]) * 100000)
+                with open("second", "wb") as file:
+                    file.write(b"z" * 5000000)
+                end = time.monotonic() + 20
+                seen = set()
+                while time.monotonic() < end and len(seen) < 2:
+                    for name, known in (("file", (1000, 5000000)), ("second", (5000000,))):
+                        try:
+                            size = os.stat(cloud + "/" + name).st_size
+                        except FileNotFoundError:
+                            continue
+                        assert size in known, (name, size)
+                        if size == 5000000:
+                            seen.add(name)
+                    strangers = set(os.listdir(cloud)) - {"file", "second", ".cloudfs"}
+                    assert not strangers, strangers
+                assert len(seen) == 2, seen
+                """,
+                within: .seconds(40)
+            )
+        }
+    }
+
+    @Test func `a file that is held open is not uploaded while it is being written`()
+        async throws
+    {
+        try await TestDrive.with { drive in
+            try await drive.python(
+                """
+                file = os.open("half", os.O_CREAT | os.O_WRONLY)
+                os.write(file, b"first half, ")
+                with open("other", "w") as other:
+                    other.write("whole")
+                end = time.monotonic() + 10
+                while not os.path.exists(cloud + "/other"):
+                    os.pwrite(file, b".", 11)
+                    assert time.monotonic() < end
+                    time.sleep(0.01)
+                if os.path.exists(cloud + "/half"):
+                    assert os.path.getsize(cloud + "/half") == 0
+                os.pwrite(file, b"second half", 12)
+                os.close(file)
+                """
+            )
+            try await drive.untilCloudHas("half", "first half,.second half")
+        }
+    }
+
+    @Test func `folders, links, modes, times and attributes arrive as well`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.run(
+                """
+                mkdir -p one/two
+                echo text > one/two/file
+                chmod 750 one/two/file
+                setfattr -n user.xdg.tags -v red one/two/file
+                touch -d '2001-02-03 04:05:06.789 UTC' one/two/file
+                ln -s two/file one/link
+                """
+            )
+            try await eventually("the cloud has all of it") {
+                guard drive.cloud.exists("one/two/file"), drive.cloud.exists("one/link") else {
+                    return false
+                }
+                let status = try drive.cloud.status("one/two/file")
+                return status.mode == 0o750 && status.modified == 981_173_106_789_000_000
+            }
+            try await drive.run(
+                """
+                cd "$CLOUD"
+                [ "$(readlink one/link)" = two/file ]
+                [ "$(getfattr --only-values -n user.xdg.tags one/two/file)" = red ]
+                """
+            )
+        }
+    }
+
+    @Test func `removals and renames arrive, of folders without sending their files again`()
+        async throws
+    {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                for number in 0..<50 { try cloud.write("folder/\(number)", "content \(number)") }
+                try cloud.write("gone", "x")
+            }
+        ) { drive in
+            let before = try drive.cloud.status("folder/7").inode
+            try await drive.run("mv folder renamed; rm gone; rm renamed/8")
+            try await eventually("the cloud followed") {
+                drive.cloud.exists("renamed/7") && !drive.cloud.exists("gone")
+                    && !drive.cloud.exists("renamed/8") && !drive.cloud.exists("folder")
+            }
+            #expect(try drive.cloud.status("renamed/7").inode == before)
+            #expect(try await drive.fetched().bytes == 0)
+        }
+    }
+
+    @Test func `failing uploads are tried again`() async throws {
+        try await TestDrive.with(TestMount.Options.failures("30%"), ending: .killed) { drive in
+            for number in 0..<8 { try await drive.write("file\(number)", "text \(number)") }
+            for number in 0..<8 {
+                try await drive.untilCloudHas(
+                    "file\(number)",
+                    "text \(number)",
+                    within: .seconds(40)
+                )
+            }
+        }
+    }
+
+    @Test func `a file changed while it is uploaded arrives in its last state`() async throws {
+        try await TestDrive.with(TestMount.Options.bandwidth("5MB")) { drive in
+            try await drive.run("head -c 4000000 /dev/zero > file")
+            try await eventually("it is being sent") {
+                try await drive.state("file") == "uploading"
+            }
+            try await drive.run("printf changed | dd of=file conv=notrunc status=none")
+            try await eventually("the cloud has the change", within: .seconds(15)) {
+                drive.cloud.bytes("file")?.prefix(7) == Array("changed".utf8)[...]
+            }
+            #expect(drive.cloud.bytes("file")?.count == 4_000_000)
+        }
+    }
+
+    @Test func `names of the ignore list stay here`() async throws {
+        try await TestDrive.with(["--ignore", "*.iso"]) { drive in
+            try await drive.run("echo 1 > .~lock.doc.odt#; echo 1 > disk.iso; echo 1 > seen")
+            try await drive.untilCloudHas("seen", "1\n")
+            try await drive.drain()
+            #expect(try drive.cloud.paths() == ["seen"])
+            #expect(try await drive.names() == [".~lock.doc.odt#", "disk.iso", "seen"])
+        }
+    }
+}

@@ -1,0 +1,274 @@
+import CloudFSTestSupport
+import Testing
+
+/// Modes, owners, times, attributes and locks.
+@Suite(.onDrives, .printingLogs, .notingIssues)
+struct WritingMetadataTests {
+    @Test func `new items belong to their maker and get the mode that the umask leaves`()
+        async throws
+    {
+        try await TestDrive.with { drive in
+            try await drive.python(
+                """
+                os.umask(0o027)
+                os.close(os.open("file", os.O_CREAT | os.O_WRONLY, 0o666))
+                os.mkdir("folder", 0o777)
+                assert stat.S_IMODE(os.stat("file").st_mode) == 0o640
+                assert stat.S_IMODE(os.stat("folder").st_mode) == 0o750
+                assert os.stat("file").st_uid == os.getuid()
+                assert os.stat("folder").st_gid == os.getgid()
+                # A mode that forbids writing does not bind the handle that made the file.
+                file = os.open("locked", os.O_CREAT | os.O_WRONLY, 0o400)
+                os.write(file, b"text")
+                os.close(file)
+                assert open("locked").read() == "text"
+                """
+            )
+        }
+    }
+
+    @Test(.asRoot) func `chown is kept and others get what the mode allows`() async throws {
+        try await TestDrive.with(
+            ["-o", "allow_other"],
+            prepare: Filling { cloud in
+                try cloud.write("file", "text")
+                try cloud.setMode("file", 0o640)
+            }
+        ) { drive in
+            try await drive.run(
+                """
+                chmod 755 . "$(dirname "$DRIVE")"
+                chown 1234:4321 file
+                [ "$(stat -c %u:%g file)" = 1234:4321 ]
+                as() { setpriv --reuid=$1 --regid=$2 --clear-groups "${@:3}"; }
+                [ "$(as 1234 100 cat file)" = text ]
+                [ "$(as 99 4321 cat file)" = text ]
+                ! as 99 99 cat file 2> /dev/null
+                ! as 99 4321 sh -c 'echo x >> file' 2> /dev/null
+                ! as 99 4321 chmod 777 file 2> /dev/null
+                ! as 99 99 touch new 2> /dev/null
+                """
+            )
+        }
+    }
+
+    @Test func `a folder with the set-group bit gives its group to what is made in it`()
+        async throws
+    {
+        try await TestDrive.with { drive in
+            try await drive.python(
+                """
+                os.mkdir("shared")
+                if os.getuid() == 0:
+                    os.chown("shared", 0, 4321)
+                os.chmod("shared", 0o2775)
+                os.mkdir("shared/below")
+                open("shared/file", "w").close()
+                group = os.stat("shared").st_gid
+                assert os.stat("shared/file").st_gid == group
+                assert os.stat("shared/below").st_gid == group
+                assert os.stat("shared/below").st_mode & stat.S_ISGID
+                """
+            )
+        }
+    }
+
+    @Test func `chmod and times are exact, and change nothing else`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("file", "text")
+                try cloud.setTimes("file", nanoseconds: 1_000_000_000_000_000_777)
+            }
+        ) { drive in
+            try await drive.python(
+                """
+                before = os.stat("file")
+                os.chmod("file", 0o751)
+                after = os.stat("file")
+                assert stat.S_IMODE(after.st_mode) == 0o751
+                assert after.st_mtime_ns == 1000000000000000777
+                assert after.st_ctime_ns >= before.st_ctime_ns
+                os.utime("file", ns=(1, 2000000000000000001))
+                assert os.stat("file").st_mtime_ns == 2000000000000000001
+                os.utime("file", ns=(5, -1000000001))
+                assert os.stat("file").st_mtime_ns == -1000000001
+                now = time.time()
+                os.utime("file")
+                assert abs(os.stat("file").st_mtime - now) < 5
+                open("file", "a").close()
+                stamp = os.stat("file").st_mtime_ns
+                with open("file", "a") as file:
+                    file.write("more")
+                assert os.stat("file").st_mtime_ns >= stamp
+                """
+            )
+        }
+    }
+
+    @Test func `times of a file that is written in place survive its upload`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.run("echo text > file; touch -d '2001-02-03 04:05:06.7 UTC' file")
+            try await eventually("the cloud has the time") {
+                try drive.cloud.exists("file")
+                    && drive.cloud.status("file").modified == 981_173_106_700_000_000
+            }
+            try await drive.drain()
+            #expect(try await drive.status("file").modified == 981_173_106_700_000_000)
+        }
+    }
+
+    @Test func `user attributes are kept, listed, replaced and removed`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
+            try await drive.python(
+                """
+                os.setxattr("file", "user.xdg.tags", b"red,blue")
+                os.setxattr("file", "user.empty", b"")
+                assert os.getxattr("file", "user.xdg.tags") == b"red,blue"
+                assert os.getxattr("file", "user.empty") == b""
+                names = [name for name in os.listxattr("file") if name.startswith("user.")]
+                assert sorted(names) == ["user.empty", "user.xdg.tags"], names
+                fails(errno.EEXIST, os.setxattr, "file", "user.empty", b"1", os.XATTR_CREATE)
+                fails(errno.ENODATA, os.setxattr, "file", "user.no", b"1", os.XATTR_REPLACE)
+                fails(errno.ENODATA, os.getxattr, "file", "user.no")
+                fails(errno.ENODATA, os.removexattr, "file", "user.no")
+                libc = ctypes.CDLL(None, use_errno=True)
+                room = ctypes.create_string_buffer(3)
+                assert libc.getxattr(b"file", b"user.xdg.tags", None, 0) == 8
+                assert libc.getxattr(b"file", b"user.xdg.tags", room, 3) == -1
+                assert ctypes.get_errno() == errno.ERANGE
+                os.removexattr("file", "user.empty")
+                os.mkdir("folder")
+                os.setxattr("folder", "user.a", bytes(range(256)))
+                assert os.getxattr("folder", "user.a") == bytes(range(256))
+                os.rename("file", "moved")
+                assert os.getxattr("moved", "user.xdg.tags") == b"red,blue"
+                """
+            )
+        }
+    }
+
+    @Test func `statfs tells sizes that make sense`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.python(
+                """
+                room = os.statvfs(".")
+                assert room.f_bsize > 0 and room.f_blocks > 0
+                assert 0 < room.f_bavail <= room.f_bfree <= room.f_blocks
+                """
+            )
+            try await drive.run("df -h . > /dev/null")
+        }
+    }
+
+    // MARK: - Locks
+
+    /// Starts a process that locks `file` as `lock` says, holds it, and ends with its input.
+    static let holder = """
+        def holding(lock):
+            reader, writer = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    file = os.open("file", os.O_RDWR)
+                    lock(file)
+                    os.write(writer, b"1")
+                    signal.pause()
+                finally:
+                    os._exit(0)
+            assert os.read(reader, 1) == b"1"
+            return pid
+        def end(pid):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+        """
+
+    @Test func `flock keeps others out until its holder ends`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
+            try await drive.python(
+                Self.holder + """
+                    pid = holding(lambda file: fcntl.flock(file, fcntl.LOCK_EX))
+                    file = os.open("file", os.O_RDWR)
+                    fails(errno.EAGAIN, fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fails(errno.EAGAIN, fcntl.flock, file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    end(pid)
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    fcntl.flock(file, fcntl.LOCK_UN)
+                    pid = holding(lambda file: fcntl.flock(file, fcntl.LOCK_SH))
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    end(pid)
+                    """
+            )
+        }
+    }
+
+    @Test func `fcntl locks have ranges and tell who holds them`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
+            try await drive.python(
+                Self.holder + """
+                    pid = holding(lambda file: fcntl.lockf(file, fcntl.LOCK_EX, 100, 50))
+                    file = os.open("file", os.O_RDWR)
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 50, 0)
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 0, 150)
+                    try:
+                        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 149)
+                    except OSError as error:
+                        assert error.errno in (errno.EAGAIN, errno.EACCES)
+                    else:
+                        raise AssertionError("locked twice")
+                    asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 120, 10, 0)
+                    found = struct.unpack("hhqqi4x", fcntl.fcntl(file, fcntl.F_GETLK, asked))
+                    assert found == (fcntl.F_WRLCK, 0, 50, 100, pid), found
+                    end(pid)
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 149)
+                    """
+            )
+        }
+    }
+
+    @Test func `a wait for a lock is ended by a signal`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
+            try await drive.python(
+                Self.holder + """
+                    class Interrupted(Exception):
+                        pass
+                    def interrupt(*_):
+                        raise Interrupted
+                    signal.signal(signal.SIGALRM, interrupt)
+                    pid = holding(lambda file: (fcntl.flock(file, fcntl.LOCK_EX),
+                                                fcntl.lockf(file, fcntl.LOCK_EX)))
+                    file = os.open("file", os.O_RDWR)
+                    for lock in (fcntl.flock, fcntl.lockf):
+                        signal.setitimer(signal.ITIMER_REAL, 0.2)
+                        begin = time.monotonic()
+                        try:
+                            lock(file, fcntl.LOCK_EX)
+                        except Interrupted:
+                            pass
+                        else:
+                            raise AssertionError("locked twice")
+                        assert time.monotonic() - begin < 2
+                    end(pid)
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    fcntl.lockf(file, fcntl.LOCK_EX)
+                    """
+            )
+        }
+    }
+
+    @Test func `waiting lockers get the lock one after the other`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("count", "0") }) { drive in
+            try await drive.run(
+                """
+                for worker in $(seq 8); do
+                    (for turn in $(seq 5); do
+                        flock count sh -c 'echo $(($(cat count) + 1)) > count'
+                    done) &
+                done
+                wait
+                [ "$(cat count)" = 40 ]
+                """
+            )
+        }
+    }
+}

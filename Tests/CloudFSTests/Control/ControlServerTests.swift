@@ -1,0 +1,148 @@
+import CloudFSClient
+import CloudFSControlAPI
+import Glibc
+import HTTPTypes
+import Synchronization
+import Testing
+
+@testable import CloudFS
+
+@Suite(.timeLimit(.minutes(1))) struct ControlServerTests {
+    let folder: SocketFolder
+
+    init() throws {
+        folder = try SocketFolder()
+    }
+
+    @Test func `a status arrives as it was given`() async throws {
+        let drive = FakeDrive()
+        drive.state.withLock { $0.outbox.bytes = .max }
+        let status = try await withServer(drive, in: folder) { client, _ in
+            try await client.status()
+        }
+        #expect(try await drive.status() == status)
+        #expect(status.since.description == "2026-11-20T14:30:05.123456789Z")
+        #expect(status.outbox.bytes == .max)
+    }
+
+    @Test func `pause and resume answer with the state that follows`() async throws {
+        let states = try await withServer(in: folder) { client, _ in
+            let paused = try await client.pause().connection.state
+            return (paused, try await client.resume().connection.state)
+        }
+        #expect(states == (.paused, .online))
+    }
+
+    @Test func `every route reaches its method with what was sent`() async throws {
+        let drive = FakeDrive()
+        let strange = try #require(DrivePath(names: [[0xff, 0x25, 0x0a], Array("ä".utf8)]))
+        try await withServer(drive, in: folder) { client, _ in
+            _ = try await client.items(ItemQuery(paths: [strange], depth: .all, limit: 5))
+            _ = try await client.setPolicy(.onDemand, [drivePath("a/b"), .root])
+            _ = try await client.evict([drivePath("a")], recursive: true)
+            _ = try await client.download([drivePath("a"), drivePath("b")])
+            let progress = try await client.downloadProgress([drivePath("a")])
+            #expect(progress.map(\.isFinished) == [false])
+            let outbox = try await client.outbox(PageRequest(limit: 7, after: "a&b=/ c"))
+            #expect(outbox.entries.map(\.state) == [.retrying])
+            let conflicts = try await client.conflicts()
+            #expect(conflicts.conflicts.first?.versions.first?.size == 7)
+            _ = try await client.unmount(force: true)
+        }
+        #expect(
+            drive.calls == [
+                "items %FF%25%0A/ä all 5 -", "policy on-demand a/b", "policy on-demand ",
+                "evict a true", "download a b", "progress a", "outbox 7 a&b=/ c",
+                "conflicts 1000 -", "unmount true",
+            ]
+        )
+    }
+
+    @Test func `one refused path does not hold up the others`() async throws {
+        let drive = FakeDrive()
+        let (good, bad) = (try drivePath("good"), try drivePath("bad"))
+        drive.state.withLock { $0.refusals[bad] = CloudFSError(.notFound, "there is no bad") }
+        let results = try await withServer(drive, in: folder) { client, _ in
+            try await client.setPolicy(.pinned, [bad, good])
+        }
+        #expect(results.map(\.done) == [false, true])
+        #expect(results.first?.code == "notFound")
+        #expect(results.first?.reason == "there is no bad")
+    }
+
+    @Test(arguments: CloudFSError.Code.allCases)
+    func `an error keeps its code and sentence`(_ code: CloudFSError.Code) async throws {
+        let drive = FakeDrive()
+        drive.state.withLock { $0.failure = CloudFSError(code, "so it is") }
+        let expected = DriveClientError.failure(
+            ControlFailure(code: code.rawValue, message: "so it is")
+        )
+        try await withServer(drive, in: folder) { client, _ in
+            await #expect(throws: expected) { try await client.status() }
+        }
+        #expect((400..<600).contains(code.status.code))
+    }
+
+    @Test func `pages are followed to the end`() async throws {
+        let drive = FakeDrive()
+        let items = try (0..<2_500).map { try Self.item("item-\($0)") }
+        drive.state.withLock { $0.items = items }
+        var found: [ItemStatus] = []
+        try await withServer(drive, in: folder) { client, _ in
+            try await client.forEachItem([.root], depth: .all) { found += $0.items }
+        }
+        #expect(found == items)
+        #expect(drive.calls.count == 3)
+    }
+
+    @Test func `a list of paths longer than a request is split`() async throws {
+        let drive = FakeDrive()
+        let paths = try (0..<2_500).map {
+            try drivePath("\($0)-" + String(repeating: "x", count: 200))
+        }
+        let results = try await withServer(drive, in: folder) { client, _ in
+            try await client.download(paths)
+        }
+        #expect(results.map(\.path) == paths)
+        #expect(drive.calls.count >= 3)
+    }
+
+    @Test func `draining asks again until nothing waits`() async throws {
+        let drive = FakeDrive()
+        drive.state.withLock {
+            $0.outbox = OutboxCounts(waiting: 3, uploading: 0, failed: 1, bytes: 9)
+        }
+        let remaining = try await withServer(drive, in: folder) { client, _ in
+            try await client.drain(timeout: nil)
+        }
+        #expect(remaining.waiting == 0)
+        #expect(remaining.failed == 1)
+        #expect(drive.calls.count == 3)
+    }
+
+    @Test func `draining gives up when its time is over`() async throws {
+        let drive = FakeDrive()
+        drive.state.withLock {
+            $0.outbox = OutboxCounts(waiting: 1 << 40, uploading: 0, failed: 0, bytes: 9)
+        }
+        let remaining = try await withServer(drive, in: folder) { client, _ in
+            try await client.drain(timeout: .milliseconds(50))
+        }
+        #expect(remaining.waiting > 0)
+    }
+
+    static func item(_ text: String) throws -> ItemStatus {
+        ItemStatus(
+            path: try drivePath(text),
+            itemID: 1,
+            documentID: "00",
+            kind: .file,
+            size: 10,
+            localBytes: 5,
+            modified: WireTime(nanoseconds: 0),
+            status: .partial,
+            percentDownloaded: 50,
+            pin: PinState(own: .inherit, effective: .onDemand)
+        )
+    }
+}

@@ -1,0 +1,30 @@
+import Testing
+
+@testable import CloudFS
+
+@Suite struct ContainerURLTests {
+    @Test(arguments: [
+        ("local:/srv/cloud", "/srv/cloud"), ("local:cloud", "/work/cloud"),
+        ("local:./a/../b/", "/work/b"), ("local:///srv//cloud", "/srv/cloud"),
+        ("local:~/Cloud", "/home/ann/Cloud"), ("local:/a:b", "/a:b"), ("local:/", "/"),
+    ])
+    func `a local URL names an absolute path`(text: String, path: String) throws {
+        let url = try ContainerURL(text, base: "/work", home: "/home/ann")
+        #expect(url == .local(path: path))
+        #expect(url.description == "local:\(path)")
+    }
+
+    @Test(arguments: ["s3://bucket/prefix", "webdav+https://host/x", "LOCAL:/x", ":x"])
+    func `an unknown kind is told the known ones`(text: String) {
+        let message = sentence { _ = try ContainerURL(text, base: "/", home: nil) }
+        #expect(message.contains("local:/path"))
+        #expect(message.contains("no kind of container"))
+    }
+
+    @Test func `a bare path is told what to write`() {
+        let message = sentence { _ = try ContainerURL("/srv/cloud", base: "/", home: nil) }
+        #expect(message.contains("local:/srv/cloud"))
+        #expect(sentence { _ = try ContainerURL("local:", base: "/", home: nil) } != "")
+        #expect(sentence { _ = try ContainerURL("cloud", base: "/", home: nil) } != "")
+    }
+}
