@@ -164,7 +164,7 @@ import Testing
     }
 }
 
-@Suite struct MountTableTests {
+@Suite struct KernelMountTableTests {
     @Test func `mountinfo is understood with optional fields and escapes`() {
         let text = #"""
             36 35 98:0 / / rw,noatime master:1 shared:2 - ext4 /dev/root rw

@@ -2,7 +2,7 @@ import CloudFSClient
 import CloudFSControlAPI
 import Testing
 
-@Suite struct MountTableTests {
+@Suite struct ClientMountTableTests {
     static let text = #"""
         22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
         30 22 0:25 / /proc rw shared:5 master:2 - proc proc rw
@@ -57,7 +57,7 @@ import Testing
         followsInside: Bool = false
     ) -> String? {
         let resolver = PathResolver(
-            mounts: MountTable(text: MountTableTests.text),
+            mounts: MountTable(text: ClientMountTableTests.text),
             workingFolder: folder
         ) { link in
             if !followsInside, link.hasPrefix("/a/b/") {
