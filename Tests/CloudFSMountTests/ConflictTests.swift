@@ -233,6 +233,7 @@ struct ConflictTests {
             try await drive.python(
                 """
                 file = os.open("document.txt", os.O_RDWR)
+                assert os.pread(file, 100, 0) == b"base\\n"
                 os.pwrite(file, b"OURS", 0)
                 with open(cloud + "/document.txt", "w") as other:
                     other.write("theirs")

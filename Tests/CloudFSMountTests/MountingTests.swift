@@ -168,19 +168,18 @@ struct MountingTests {
             let command = [
                 TestMount.binary("cloudfs-mount"), "local:\(drive.cloud.path)", drive.path,
             ]
-            var inodes: [UInt64] = []
-            for _ in 0..<2 {
-                let result = try await Shell.run(command, environment: drive.environment)
-                try #require(result.status == 0, "\(result)")
-                inodes.append(try await drive.status("a").inode)
-                try await drive.run("cd /; fusermount3 -u \"$DRIVE\"")
-            }
-            #expect(inodes[0] == inodes[1])
-            let states = try await drive.run(
-                "ls -d \"$XDG_DATA_HOME\"/cloudfs/*/ /var/lib/cloudfs/*/"
-                    + " 2> /dev/null | xargs -d '\\n' grep -lsF \"$CLOUD\" -r | head -1"
-            )
-            #expect(!states.isEmpty)
+            let first = try await Shell.run(command, environment: drive.environment)
+            try #require(first.status == 0, "\(first)")
+            try await drive.mustDo(["pause"])
+            try await drive.write("held", "back")
+            try await drive.run("cd /; fusermount3 -u \"$DRIVE\"")
+            let daemons = "pgrep -f '[c]loudfs-mount local:\(drive.cloud.path)' || true"
+            try await eventually("the daemon ends") { try await drive.run(daemons).isEmpty }
+            let again = try await Shell.run(command, environment: drive.environment)
+            try #require(again.status == 0, "\(again)")
+            #expect(try await drive.text("held") == "back")
+            try await drive.run("cd /; fusermount3 -u \"$DRIVE\"")
+            try await eventually("the daemon ends") { try await drive.run(daemons).isEmpty }
         }
     }
 

@@ -113,7 +113,7 @@ struct RefusalTests {
                     + ["local:\(other.path)", drive.path],
                 environment: drive.environment
             )
-            Self.expectRefusal(result, word: drive.mount.state)
+            Self.expectRefusal(result, word: "--state-dir")
             #expect(MountEntry.at(drive.path).isEmpty)
         }
     }

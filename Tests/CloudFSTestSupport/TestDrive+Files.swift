@@ -173,9 +173,9 @@ extension TestDrive {
     public func fetched() async throws -> (count: Int64, bytes: Int64) {
         guard !TestDrive.isNative else { return (0, 0) }
         let info = try await info("")
-        guard let count = info.first("fetchCount")?.integer,
-            let bytes = info.first("fetchedBytes")?.integer
-        else { throw SystemError("fetchCount and fetchedBytes in \(info)", ENODATA) }
+        guard let count = info.first("fetch-count")?.integer,
+            let bytes = info.first("fetched-bytes")?.integer
+        else { throw SystemError("fetch-count and fetched-bytes in \(info)", ENODATA) }
         return (count, bytes)
     }
 

@@ -184,8 +184,11 @@ public final class TestDrive: Sendable {
         _ program: String,
         within limit: Duration = .seconds(30)
     ) async throws -> String {
+        // A file, so that a traceback shows the line that failed.
+        let name = "run/program-\(UInt32.random(in: 0 ... .max)).py"
+        try TestFolder(folder).write(name, TestDrive.pythonPrelude + program + "\n")
         let result = try await Shell.run(
-            ["/usr/bin/python3", "-c", TestDrive.pythonPrelude + program],
+            ["/usr/bin/python3", "\(folder)/\(name)"],
             environment: environment,
             within: limit
         )

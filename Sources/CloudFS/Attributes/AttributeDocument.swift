@@ -31,6 +31,10 @@ struct AttributeDocument {
         text("version", facts.version?.content)
         text("content-type", facts.contentType)
         text("container", facts.container)
+        if let fetched = facts.fetched {
+            add("fetch-count", String(fetched.requests))
+            add("fetched-bytes", String(fetched.bytes))
+        }
         return "{" + fields.joined(separator: ",") + "}"
     }
 

@@ -12,7 +12,7 @@ enum ItemStatusWord: String, Sendable, CaseIterable {
 }
 
 /// Everything that attributes and status tell about one item, as it is at one moment.
-struct ItemFacts: Sendable, Equatable {
+struct ItemFacts: Sendable {
     var item: Item
     var effectivePolicy: ContentPolicy
     /// Live, where the file is in use.
@@ -33,6 +33,8 @@ struct ItemFacts: Sendable, Equatable {
     var version: ItemVersion?
     var contentType: String
     var container: String
+    /// For the root: what was fetched since the mount, in requests and bytes.
+    var fetched: (requests: Int, bytes: Int64)?
 
     var status: ItemStatusWord {
         if effectivePolicy == .excluded || isLocalOnly { return .excluded }

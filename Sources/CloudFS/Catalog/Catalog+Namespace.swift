@@ -123,6 +123,7 @@ extension CatalogWriter {
         if let old { try touchFolder(old.parent, at: now) }
         if old?.parent != parent { try touchFolder(parent, at: now) }
         if let victim { try didLoseName(victim, notBefore: notBefore) }
+        try inheritBase(id, name: name, in: parent, notBefore: notBefore)
         try enqueue(id, notBefore: notBefore)
     }
 
@@ -164,17 +165,39 @@ extension CatalogWriter {
     /// renaming the old one away, writing anew and deleting: all end here as one new version.
     /// - Returns: Whether there was such a file.
     private func passBase(_ base: BaseRecord, of id: ItemID) throws -> Bool {
-        guard let parent = base.parent,
-            let heir = try reader.child(base.name, of: parent), heir.item.kind == .file,
-            try reader.base(of: heir.id) == nil,
-            let old = try reader.item(id), old.item.kind == .file
+        guard let parent = base.parent, let heir = try reader.child(base.name, of: parent)
+        else { return false }
+        return try passBase(base, to: heir)
+    }
+
+    /// The other order: a new file comes to the place of one that was deleted, or that was kept
+    /// as a backup of itself.
+    func inheritBase(_ id: ItemID, name: [UInt8], in parent: ItemID, notBefore: Timestamp) throws {
+        guard let base = try reader.base(named: name, in: parent), base.item != id else { return }
+        let heir = try reader.existing(id)
+        guard let old = try reader.name(of: base.item) else {
+            if try passBase(base, to: heir) { try dequeue(base.item) }
+            return
+        }
+        // The backup is a new document, and needs bytes of its own for that.
+        let backup = try reader.existing(base.item)
+        guard old.parent == parent, old.name.count > name.count,
+            old.name.starts(with: name) || old.name.reversed().starts(with: name.reversed()),
+            backup.item.content.residency == .resident, try passBase(base, to: heir)
+        else { return }
+        try markDirty(base.item, notBefore: notBefore)
+    }
+
+    private func passBase(_ base: BaseRecord, to heir: ItemRecord) throws -> Bool {
+        guard heir.item.kind == .file, try reader.base(of: heir.id) == nil,
+            let old = try reader.item(base.item), old.item.kind == .file
         else { return false }
         try execute(
             "UPDATE base SET item = ? WHERE item = ?",
-            [heir.id.rawValue, id.rawValue]
+            [heir.id.rawValue, old.id.rawValue]
         )
-        try execute("DELETE FROM newer WHERE item = ?", [id.rawValue])
-        try setDocument(.random(), of: id)
+        try execute("DELETE FROM newer WHERE item = ?", [old.id.rawValue])
+        try setDocument(.random(), of: old.id)
         try setDocument(old.item.documentID, of: heir.id)
         if heir.item.content.policy == .inherited {
             try setPolicy(old.item.content.policy, of: heir.id)

@@ -32,6 +32,16 @@ final class DriveControl: ControlledDrive {
         beginUnmount = unmount
     }
 
+    /// What the `cloudfs` command finds the drive by.
+    var record: DriveRecord {
+        DriveRecord(
+            mountpoint: identity.mountpoint,
+            containerURL: identity.containerURL,
+            stateDirectory: identity.stateDirectory,
+            pid: getpid()
+        )
+    }
+
     // MARK: - The drive
 
     func status() async throws(CloudFSError) -> DriveStatus {

@@ -59,8 +59,9 @@ struct Mountpoint: Sendable {
 
     /// Takes away mounts of this place whose daemon has died; they answer nothing but ENOTCONN.
     private func removeDeadDrives() throws(CloudFSError) {
-        var status = stat()
-        while stat(path, &status) != 0, Glibc.errno == ENOTCONN,
+        // `statvfs`, because the kernel answers `stat` of a root it knows by itself.
+        var status = statvfs()
+        while statvfs(path, &status) != 0, Glibc.errno == ENOTCONN,
             try MountTable.top(at: path)?.type == Self.typeName
         {
             guard unmount(lazily: true) == 0 else { throw Self.unusable(path, ENOTCONN) }

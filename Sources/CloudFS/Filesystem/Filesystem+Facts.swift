@@ -39,6 +39,10 @@ extension Filesystem {
         facts.hasNewer = try reader.newer(of: item.id) != nil
         facts.error = outbox?.errorMessage
         facts.version = try reader.base(of: item.id)?.version
+        if item.id == .root {
+            let counters = hydrator.fetchCounters
+            facts.fetched = (counters.requests, counters.bytes)
+        }
         switch item.content.residency {
         case .resident: facts.localBytes = item.size
         case .placeholder: facts.localBytes = 0
@@ -52,16 +56,13 @@ extension Filesystem {
         guard facts.item.kind == .file else { return facts }
         var facts = facts
         facts.error = facts.error ?? downloader.failure(of: record.id)?.message
-        guard let file = files.live(record.id) else { return facts }
-        file.state.withLock { state in
-            guard state.isLoaded else { return }
-            facts.size = state.size
-            facts.localBytes = state.presentByteCount
-            facts.item.content.residency = state.residency
-            facts.isDownloading = !state.fetches.isEmpty
-            facts.sentBytes = state.sentBytes
-            facts.hasNewer = facts.hasNewer || state.hasNewer
-        }
+        guard let live = files.live(record.id)?.snapshot else { return facts }
+        facts.size = live.size
+        facts.localBytes = live.presentByteCount
+        facts.item.content.residency = live.residency
+        facts.isDownloading = live.isDownloading
+        facts.sentBytes = live.sentBytes
+        facts.hasNewer = facts.hasNewer || live.hasNewer
         return facts
     }
 }

@@ -97,14 +97,10 @@ extension Filesystem {
         if OpenFlags.truncates(flags), OpenFlags.isWritable(flags) {
             hydrator.perform(try files.truncate(file, to: 0), on: file)
         }
-        let now = clocks.now()
+        files.noteUse(of: file.id)
         let (generation, keepsCache) = file.state.withLock { state in
             state.handles += 1
             if OpenFlags.isWritable(flags) { state.writers += 1 }
-            if now.since(state.lastUsed) > .seconds(60) {
-                state.lastUsed = now
-                state.hasUnsavedUse = state.generation != 0
-            }
             let keepsCache = state.isCachedByKernel
             state.isCachedByKernel = true
             return (state.generation, keepsCache)

@@ -2,7 +2,12 @@ import Synchronization
 
 extension Filesystem {
     func attributes(of id: ItemID, handle: UInt64?) throws(CloudFSError) -> Attributes {
-        attributes(of: try catalog.read { try $0.existing(id) })
+        let (record, hasName) = try catalog.read { reader in
+            (try reader.existing(id), try id == .root || reader.name(of: id) != nil)
+        }
+        var attributes = attributes(of: record)
+        if !hasName { attributes.linkCount = 0 }
+        return attributes
     }
 
     func setAttributes(

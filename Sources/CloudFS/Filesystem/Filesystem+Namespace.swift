@@ -129,7 +129,15 @@ extension Filesystem {
             new.size = Int64(target?.count ?? 0)
             new.isListed = kind == .folder
             var record = try writer.insert(new, name: name.bytes, in: parent, at: now)
-            if kind == .file { record = try addContent(to: record, writer) }
+            if kind == .file {
+                try writer.inheritBase(
+                    record.id,
+                    name: name.bytes,
+                    in: parent,
+                    notBefore: notBefore
+                )
+                record = try addContent(to: record, writer)
+            }
             try writer.touchFolder(parent, at: now)
             if kind.isSynced { try writer.enqueue(record.id, notBefore: notBefore) }
             return record

@@ -90,17 +90,8 @@ final class Filesystem: Sendable {
     /// What `stat` shows; for a file in use its live size and times.
     func attributes(of record: ItemRecord) -> Attributes {
         let item = record.item
-        var size = item.size
-        var modified = item.metadata.modified
-        var changed = item.changed
-        if item.kind == .file, let live = files.live(item.id) {
-            live.state.withLock { state in
-                guard state.isLoaded else { return }
-                size = state.size
-                modified = state.modified
-                changed = max(changed, state.changed)
-            }
-        }
+        let live = liveExtent(of: item)
+        let size = live?.size ?? item.size
         return Attributes(
             id: item.id,
             kind: item.kind,
@@ -111,10 +102,20 @@ final class Filesystem: Sendable {
             size: size,
             blocks: Self.blocks(size: size, localBytes: record.localBytes),
             accessed: item.accessed,
-            modified: modified,
-            changed: changed,
+            modified: live?.modified ?? item.metadata.modified,
+            changed: max(item.changed, live?.changed ?? item.changed),
             isCacheable: true
         )
+    }
+
+    /// Size and times of a file in use, which the catalog may not know yet.
+    private func liveExtent(
+        of item: Item
+    ) -> (size: Int64, modified: Timestamp, changed: Timestamp)? {
+        guard item.kind == .file, let file = files.live(item.id) else { return nil }
+        return file.state.withLock { state in
+            state.isLoaded ? (state.size, state.modified, state.changed) : nil
+        }
     }
 
     /// Blocks on this machine's disk, but never 0 for a file with bytes: `tar` and `cp` would take

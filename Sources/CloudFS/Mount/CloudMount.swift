@@ -1,4 +1,3 @@
-import CloudFSControlAPI
 import Glibc
 public import Logging
 import Synchronization
@@ -54,12 +53,7 @@ public final class CloudMount: Sendable {
         )
         let control = try ControlServer(
             drive: parts.control,
-            record: DriveRecord(
-                mountpoint: configuration.mountpoint,
-                containerURL: parts.containerURL,
-                stateDirectory: configuration.stateDirectory,
-                pid: getpid()
-            ),
+            record: parts.control.record,
             logger: logger
         )
         try session.mount()

@@ -161,10 +161,29 @@ final class DriveParts: Sendable {
                     .timedOut,
                     "\(containerURL) did not answer; try again when it does"
                 )
-            ) { try await self.feed.connect() }
+            ) { try await self.connect() }
         } catch {
             throw error as? CloudFSError
                 ?? CloudFSError(.cancelled, "mounting was interrupted", cause: error)
+        }
+    }
+
+    /// A link that drops a request or two is no reason not to mount.
+    private func connect() async throws {
+        var failures = 0
+        while let error = await attempt() {
+            failures += 1
+            guard error.isTransient, failures < 5 else { throw error }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+    }
+
+    private func attempt() async -> CloudFSError? {
+        do throws(CloudFSError) {
+            try await feed.connect()
+            return nil
+        } catch {
+            return error
         }
     }
 
@@ -212,6 +231,7 @@ final class DriveParts: Sendable {
 
     func close() {
         do throws(CloudFSError) {
+            try files.saveUses()
             try catalog.close()
         } catch {
             logger.error("the catalog was not closed", metadata: ["error": "\(error)"])

@@ -28,12 +28,13 @@ extension MountConfiguration.Checks {
 
     /// Whether the daemon of the mount at `path` is gone; one that merely hangs is alive.
     ///
-    /// A daemon that is stopped never answers `stat`, so a thread of its own bears the wait.
+    /// `statvfs`, because the kernel answers `stat` of a root it knows by itself. A daemon that is
+    /// stopped never answers, so a thread of its own bears the wait.
     package static func isDead(_ path: String) -> Bool {
         let answer = Answer()
         DispatchQueue.global().async {
-            var status = stat()
-            let reason = stat(path, &status) == 0 ? 0 : errno
+            var status = statvfs()
+            let reason = statvfs(path, &status) == 0 ? 0 : errno
             answer.reason.withLock { $0 = reason }
             answer.isThere.signal()
         }

@@ -89,6 +89,7 @@ final class Evictor: Sendable {
 
     private func makeRoom() throws(CloudFSError) {
         var excess = try excess()
+        if excess > 0 { try files.saveUses() }
         var position = (lastUsed: Int64.min, item: ItemID(0))
         while excess > 0 {
             let page = try files.catalog.read { try $0.localFiles(limit: 64, after: position) }

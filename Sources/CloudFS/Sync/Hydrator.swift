@@ -83,16 +83,20 @@ final class Hydrator: Sendable {
 
     /// Brings the whole file here and waits for it.
     func complete(_ file: OpenFile) async throws(CloudFSError) {
-        let size = file.state.withLock { state in
-            state.plan?.size ?? 0
+        let size = try await blocking { () throws -> Int64 in
+            try file.state.withLock { state throws(CloudFSError) in
+                guard let plan = state.plan, plan.size > 0 else { return 0 }
+                _ = try self.files.content(of: &state, file.id)
+                return plan.size
+            }
         }
+        guard size > 0 else { return }
         perform(
             file.state.withLock { state in
                 files.handle(.completeAll(forced: true), &state, files.clocks.elapsed())
             },
             on: file
         )
-        guard size > 0 else { return }
         if let wait = try await blocking({ try self.begin(file, range: 0..<size, handle: nil) }) {
             try await finish(wait)
         }

@@ -15,6 +15,31 @@ final class OpenFile: Sendable {
         state = Mutex(State())
     }
 
+    /// What is shown of a file in use, at one moment.
+    struct Snapshot: Sendable {
+        var size: Int64
+        var presentByteCount: Int64
+        var residency: Residency
+        var isDownloading: Bool
+        var sentBytes: Int64?
+        var hasNewer: Bool
+    }
+
+    /// `nil` while the state is not read from the catalog.
+    var snapshot: Snapshot? {
+        state.withLock { state in
+            guard state.isLoaded else { return nil }
+            return Snapshot(
+                size: state.size,
+                presentByteCount: state.presentByteCount,
+                residency: state.residency,
+                isDownloading: !state.fetches.isEmpty,
+                sentBytes: state.sentBytes,
+                hasNewer: state.hasNewer
+            )
+        }
+    }
+
     struct State {
         /// Whether the rest was read from the catalog.
         var isLoaded = false
@@ -37,9 +62,6 @@ final class OpenFile: Sendable {
         /// Bytes that were filled since the present ranges were last stored.
         var unstoredBytes: Int64 = 0
 
-        /// When a program last opened it, and whether the catalog knows.
-        var lastUsed = Timestamp(nanoseconds: 0)
-        var hasUnsavedUse = false
         var handles = 0
         var writers = 0
         /// Whether the catalog knows that the content is newer than the base.

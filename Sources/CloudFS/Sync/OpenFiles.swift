@@ -10,7 +10,7 @@ final class OpenFiles: Sendable {
     let hydration: HydrationSettings
     /// How long a change rests before it is sent.
     let quietTime: Duration
-    /// Raised when content files wait to be unlinked.
+    /// Raised when content files wait to be unlinked, or many uses to be stored.
     let discards = Signal()
 
     private struct Slot {
@@ -20,6 +20,8 @@ final class OpenFiles: Sendable {
 
     private let table = Mutex<[ItemID: Slot]>([:])
     private let lastGeneration = Mutex<Int64>(0)
+    private let uses = Mutex<[ItemID: Timestamp]>([:])
+    private static let mostUnsavedUses = 4096
 
     init(
         catalog: Catalog,
@@ -105,7 +107,6 @@ final class OpenFiles: Sendable {
         state.isBaseLost = record.isBaseLost
         state.hasNewer = newer != nil
         state.isUnlinked = name == nil
-        state.lastUsed = record.lastUsed
         if state.residency != .resident {
             state.plan = plan(for: state, present: ranges)
         }
@@ -147,18 +148,32 @@ final class OpenFiles: Sendable {
             if state.isUnlinked, !state.isInUse { return try eraseIfForgotten(&state, file.id) }
             try save(&state, file.id)
             try storeRanges(&state, file.id)
-            try saveUse(&state, file.id)
             return false
         }
         if isErased { discards.raise() }
     }
 
-    /// Stores the time of the last open, for eviction; to the minute.
-    private func saveUse(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
-        guard state.hasUnsavedUse else { return }
-        let moment = state.lastUsed
-        try catalog.write { try $0.setLastUsed(moment, of: id) }
-        state.hasUnsavedUse = false
+    /// Notes that a program opened a file. Kept in memory until `saveUses`: an open must not cost
+    /// a transaction.
+    func noteUse(of id: ItemID) {
+        let now = clocks.now()
+        let isFull = uses.withLock { uses in
+            uses[id] = now
+            return uses.count >= Self.mostUnsavedUses
+        }
+        if isFull { discards.raise() }
+    }
+
+    /// Stores when files were last opened, for eviction.
+    func saveUses() throws(CloudFSError) {
+        let noted = uses.withLock { uses in
+            defer { uses.removeAll() }
+            return uses
+        }
+        guard !noted.isEmpty else { return }
+        try catalog.write { writer in
+            for (id, moment) in noted { try writer.setLastUsed(moment, of: id) }
+        }
     }
 
     /// Erases an item that has neither name nor base, if nobody uses it; else its last user does.

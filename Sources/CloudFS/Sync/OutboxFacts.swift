@@ -33,6 +33,7 @@ struct OutboxFacts: Sendable {
         facts.isResident = record.item.content.residency == .resident
         facts.isBaseLost = record.isBaseLost
         facts.isParentInCloud = folderPath != nil
+        facts.isExcluded = try reader.effectivePolicy(of: id) == .excluded
         if let name {
             facts.isIgnored = try Self.isIgnored(
                 name,

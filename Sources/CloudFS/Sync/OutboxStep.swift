@@ -39,6 +39,8 @@ enum OutboxStep: Hashable, Sendable {
         var isBaseLost = false
         /// Whether its name, or that of a folder above, is one that is not synced.
         var isIgnored = false
+        /// Whether it, or a folder above, was excluded from syncing.
+        var isExcluded = false
         /// Whether the cloud has the folder it is in.
         var isParentInCloud = true
         /// Who has the wanted place in the cloud.
@@ -51,6 +53,7 @@ enum OutboxStep: Hashable, Sendable {
 
     /// Decides the next step; after each that succeeds it is asked again.
     static func next(_ facts: Facts) -> OutboxStep {
+        if facts.isExcluded { return .hold }
         guard let place = facts.place else { return nextOfDeleted(facts) }
         guard facts.kind.isSynced else { return .done }
         if facts.base == nil, facts.isIgnored { return .hold }

@@ -116,7 +116,9 @@ struct PageChanges {
 
     private mutating func update(_ id: ItemID, to remote: RemoteItem, isPinned: Bool) throws {
         result.seen.insert(id)
-        guard let base = try reader.base(of: id) else { return }
+        guard let base = try reader.base(of: id),
+            try reader.effectivePolicy(of: id) != .excluded
+        else { return }
         let record = try reader.existing(id)
         guard record.item.kind == .file else {
             return try updateFolderOrLink(record, base, to: remote)

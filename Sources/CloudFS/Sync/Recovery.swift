@@ -95,7 +95,10 @@ struct Sweeper {
         while !Task.isCancelled {
             await files.discards.wait()
             do throws(CloudFSError) {
-                try await pool.engine { try Self.sweep(files) }
+                try await pool.engine {
+                    try Self.sweep(files)
+                    try files.saveUses()
+                }
             } catch {
                 logger.error("old content could not be unlinked", metadata: ["error": "\(error)"])
             }

@@ -116,6 +116,8 @@ extension RemoteApplier {
         defer { releaseQuietly(file) }
         let (changes, actions) = try file.state.withLock {
             state throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action]) in
+            // A save by rename may have handed the base on since the file was opened.
+            state.base = try catalog.read { try $0.base(of: id) }
             let local = Reconciler.Local(
                 isDirty: state.isDirty,
                 isInUse: state.isInUse,

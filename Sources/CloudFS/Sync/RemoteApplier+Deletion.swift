@@ -26,7 +26,9 @@ extension RemoteApplier {
     private func remove(_ id: ItemID, ifIn folder: ItemID) async throws(CloudFSError) -> Bool {
         let facts = try await pool.engine { () throws -> (ItemKind, [ItemID])? in
             try self.catalog.read { reader in
-                guard let base = try reader.base(of: id), base.parent == folder else { return nil }
+                guard let base = try reader.base(of: id), base.parent == folder,
+                    try reader.effectivePolicy(of: id) != .excluded
+                else { return nil }
                 let record = try reader.existing(id)
                 guard record.item.kind == .folder else { return (record.item.kind, []) }
                 let children = try reader.bases(in: id).map(\.item)
