@@ -94,13 +94,17 @@ struct ConflictTests {
 
     @Test func `an edit here beats a deletion there`() async throws {
         try await Self.apart(
-            prepare: Filling(Self.document),
+            prepare: Filling { cloud in
+                try cloud.write("document.txt", "base\n")
+                // A cloud folder that is empty all at once counts as out of reach.
+                try cloud.write("other", "stays")
+            },
             here: "echo ours > document.txt",
             elsewhere: "rm document.txt"
         ) { drive in
             try await drive.untilCloudHas("document.txt", "ours\n")
             #expect(try await drive.text("document.txt") == "ours\n")
-            #expect(try await drive.names() == ["document.txt"])
+            #expect(try await drive.names() == ["document.txt", "other"])
         }
     }
 
@@ -198,12 +202,18 @@ struct ConflictTests {
 
     @Test func `a file made in a folder that was deleted there survives`() async throws {
         try await Self.apart(
-            prepare: Filling { try $0.write("folder/old", "old") },
+            prepare: Filling { cloud in
+                try cloud.write("folder/old", "old")
+                // A cloud folder that is empty all at once counts as out of reach.
+                try cloud.write("other", "stays")
+            },
             here: "echo new > folder/new",
             elsewhere: "rm -r folder"
         ) { drive in
             try await eventually("both sides have the new one only") {
-                guard try drive.cloud.paths() == ["folder", "folder/new"] else { return false }
+                guard try drive.cloud.paths() == ["folder", "folder/new", "other"] else {
+                    return false
+                }
                 return try await drive.has(["folder/new"], not: ["folder/old"])
             }
             #expect(drive.cloud.text("folder/new") == "new\n")

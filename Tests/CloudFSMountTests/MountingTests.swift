@@ -90,33 +90,54 @@ struct MountingTests {
 
     @Test(.asRoot, .enabled(if: MountingTests.nobodyCanRun, "others cannot reach the binary"))
     func `another user than root mounts through fusermount3`() async throws {
-        var options = TestMount.Options()
-        options.userID = 65_534
-        try await TestDrive.with(options: options, prepare: Filling { try $0.write("a", "1") }) {
-            drive in
-            let mount = try #require(MountEntry.at(drive.path).first)
-            #expect(mount.type == "fuse.cloudfs")
-            #expect(mount.options.contains("user_id=65534"))
-            let script = """
-                cd "$DRIVE"
-                [ "$(cat a)" = 1 ]
-                echo new > new
-                [ "$(stat -c %u:%a new)" = 65534:644 ]
-                mkdir folder; mv new folder/; rm a
-                fusermount3 -u "$DRIVE" 2> /dev/null && exit 1
-                cd /; fusermount3 -u "$DRIVE"
-                """
-            let result = try await Shell.run(
-                ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-                    + ["bash", "-ec", "umask 022\n" + script],
-                environment: drive.environment
-            )
-            #expect(result.status == 0, "\(result)")
-            #expect(try await drive.mount.wait(within: .seconds(20)) == 0)
-            #expect(drive.cloud.text("folder/new") == "new\n")
-            #expect(!drive.cloud.exists("a"))
-        }
+        let folder = try Shell.makeTemporaryFolder()
+        defer { Shell.removeTree(folder) }
+        try TestFolder(folder).write("cloud/a", "1")
+        try TestFolder(folder).makeFolder("drive")
+        try TestFolder(folder).makeFolder("run")
+        try TestFolder(folder).write("script", Self.userScript)
+        // A namespace of its own, as some machines let only root open /dev/fuse.
+        let result = try await Shell.script(
+            """
+            cd "$FOLDER"
+            chown -R 65534:65534 .
+            exec unshare -m bash -ec '
+                mknod -m 666 fuse c 10 229
+                mount --bind fuse /dev/fuse
+                trap "kill \\$(head -1 state/lock) 2> /dev/null || true" EXIT
+                setpriv --reuid=65534 --regid=65534 --clear-groups bash -ex script
+            '
+            """,
+            environment: [
+                "FOLDER": folder, "XDG_RUNTIME_DIR": "\(folder)/run", "HOME": folder,
+                "MOUNT": TestMount.binary("cloudfs-mount"),
+            ]
+        )
+        #expect(result.status == 0, "\(result)")
+        let cloud = TestFolder(folder + "/cloud")
+        #expect(cloud.text("folder/new") == "new\n")
+        #expect(!cloud.exists("a"))
     }
+
+    private static let userScript = """
+        umask 022
+        "$MOUNT" --state-dir state --quiet-time 50ms "local:$PWD/cloud" drive
+        grep -F "$PWD/drive fuse.cloudfs rw,nosuid,nodev,relatime,user_id=65534" /proc/mounts
+        [ "$(cat drive/a)" = 1 ]
+        echo new > drive/new
+        [ "$(stat -c %u:%a drive/new)" = 65534:644 ]
+        mkdir drive/folder
+        mv drive/new drive/folder/
+        rm drive/a
+        (cd drive; ! fusermount3 -u "$OLDPWD/drive")
+        daemon=$(head -1 state/lock)
+        fusermount3 -u drive
+        for turn in $(seq 100); do
+            kill -0 "$daemon" 2> /dev/null || exit 0
+            sleep 0.1
+        done
+        exit 1
+        """
 
     static let nobodyCanRun: Bool = {
         // Every folder on the way must let others through.

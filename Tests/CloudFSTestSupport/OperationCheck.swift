@@ -76,13 +76,22 @@ public struct OperationCheck: Sendable {
                 do {
                     try await attempt(fewer)
                     start += length
-                } catch {
+                } catch  where Self.kind(of: error) == Self.kind(of: cause) {
                     failure = Failure(seed: seed, operations: fewer, cause: error)
+                } catch {
+                    // Another fault, which a run of its own will find.
+                    start += length
                 }
             }
             length /= 2
         }
         return failure
+    }
+
+    /// What two failures must have in common to count as the same fault.
+    private static func kind(of error: any Error) -> String {
+        let mismatch = error as? OperationRunner.Mismatch
+        return mismatch?.what.split(separator: " ").first.map(String.init) ?? "\(type(of: error))"
     }
 
     private func attempt(_ operations: [Operation]) async throws {

@@ -105,9 +105,7 @@ public struct OperationRunner: Sendable {
             try same("target of \(path)", node.target, try SystemCall.symlinkTarget(full))
             return
         default:
-            let file = try SystemCall.open(full, O_RDONLY)
-            defer { Glibc.close(file) }
-            let bytes = try SystemCall.read(file, count: node.bytes.count + 1, at: 0)
+            let bytes = try content(of: full, named: path, count: node.bytes.count)
             guard OperationBytes.areEqual(bytes, node.bytes) else {
                 let pairs = zip(bytes, node.bytes).enumerated()
                 let place = pairs.first { $1.0 != $1.1 }.map { "\($0.offset)" } ?? "its end"
@@ -122,6 +120,25 @@ public struct OperationRunner: Sendable {
         try same("attributes of \(path)", node.attributes.keys.sorted(), names)
         for (name, value) in node.attributes {
             try same("\(name) of \(path)", value, try SystemCall.attribute(name, of: full))
+        }
+    }
+
+    /// All bytes of a file, and one more than there should be.
+    private static func content(
+        of full: String,
+        named path: String,
+        count: Int
+    ) throws -> [UInt8] {
+        do {
+            let file = try SystemCall.open(full, O_RDONLY)
+            defer { Glibc.close(file) }
+            return try SystemCall.read(file, count: count + 1, at: 0)
+        } catch {
+            throw Mismatch(
+                what: "content of \(path)",
+                expected: "\(count) bytes",
+                found: "\(error)"
+            )
         }
     }
 

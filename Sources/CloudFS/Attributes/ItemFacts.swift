@@ -46,7 +46,8 @@ struct ItemFacts: Sendable {
         if isDownloading { return .downloading }
         switch item.content.residency {
         case .resident: return .local
-        case .partial: return localBytes >= size ? .local : .partial
+        // Complete but not yet stored as such counts as under way: a crash now would lose it.
+        case .partial: return localBytes >= size ? .downloading : .partial
         case .placeholder: return size == 0 ? .local : .cloud
         }
     }

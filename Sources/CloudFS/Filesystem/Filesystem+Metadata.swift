@@ -43,7 +43,7 @@ extension Filesystem {
         let now = clocks.now()
         let notBefore = notBefore
         let modified = changes.modified?.moment(now)
-        if let modified, let live = files.live(id) { files.setModified(modified, of: live) }
+        if let modified { try setModified(modified, of: id) }
         try catalog.write { writer in
             let record = try writer.reader.existing(id)
             try writer.setMetadata(
@@ -63,6 +63,15 @@ extension Filesystem {
             }
         }
         uploader.wake.raise()
+    }
+
+    /// A file's content carries its time too: after a crash that is the one that counts.
+    private func setModified(_ modified: Timestamp, of id: ItemID) throws(CloudFSError) {
+        let record = try catalog.read { try $0.existing(id) }
+        guard record.item.kind == .file, record.item.content.generation != 0 else { return }
+        let file = try files.acquire(id)
+        files.setModified(modified, of: file)
+        try files.release(file)
     }
 
     /// Space of the cloud where it has a limit, else of the local disk.

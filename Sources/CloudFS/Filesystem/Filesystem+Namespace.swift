@@ -238,7 +238,8 @@ extension Filesystem {
         if let file = files.live(id) {
             file.state.withLock { $0.isUnlinked = true }
         }
-        try files.eraseIfUnused(id)
+        // What is being sent right now is erased, or deleted in the cloud, when that has ended.
+        if !uploader.active.contains(id) { try files.eraseIfUnused(id) }
         uploader.wake.raise()
     }
 

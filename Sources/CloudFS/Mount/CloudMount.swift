@@ -40,6 +40,7 @@ public final class CloudMount: Sendable {
         state.withLock { $0.parts = parts }
         try await parts.meetContainer(within: Self.connectDeadline)
         let ready = Pending<Void>()
+        let reachable = Pending<Void>()
         let session = try FuseSession(
             filesystem: parts.filesystem,
             changes: parts.hub,
@@ -54,17 +55,22 @@ public final class CloudMount: Sendable {
         let control = try ControlServer(
             drive: parts.control,
             record: parts.control.record,
-            logger: logger
+            logger: logger,
+            whenReady: { reachable.finish(.success(())) }
         )
         try session.mount()
         let serving = Task { await Self.serve(session, ready) }
         state.withLock { state in
             state.session = session
             state.serving = serving
-            state.services = Task { await parts.run(control) }
+            state.services = Task {
+                await parts.run(control)
+                reachable.finish(.failure(CancellationError()))
+            }
         }
         do {
             try await ready.value {}
+            try await reachable.value {}
         } catch {
             throw error as? CloudFSError
                 ?? CloudFSError(.internalFailure, "the drive did not come up", cause: error)

@@ -52,6 +52,7 @@ final class DriveParts: Sendable {
             files: files,
             provider: provider,
             pool: pool,
+            hub: hub,
             logger: logger
         ) { id in news.mismatch(id) }
         let applier = RemoteApplier(
@@ -121,7 +122,6 @@ final class DriveParts: Sendable {
         news.deliver(to: feed, uploader, downloader)
         try Self.restorePause(of: uploader, from: catalog)
         _ = hub.subscribe { _ in
-            downloader.noticeWanted()
             evictor.noticeUse()
         }
         self.catalog = catalog

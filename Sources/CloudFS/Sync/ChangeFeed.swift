@@ -57,6 +57,7 @@ final class ChangeFeed: Sendable {
             group.addTask { await self.followHints() }
             group.addTask { await self.scanWhenNeeded() }
             group.addTask { await self.stayConnected() }
+            group.addTask { await self.probe() }
         }
     }
 
@@ -94,6 +95,24 @@ final class ChangeFeed: Sendable {
             }
             await pause(delay)
             delay = min(delay * 2, .seconds(15))
+        }
+    }
+
+    /// Tries the cloud again after any request found it out of reach: the feed itself may be
+    /// waiting quietly and never hear of it.
+    private func probe() async {
+        while !Task.isCancelled {
+            await connection.lost.wait()
+            var delay = Duration.milliseconds(200)
+            while !Task.isCancelled, !connection.isOnline {
+                await pause(delay)
+                delay = min(delay * 2, .seconds(15))
+                do throws(CloudFSError) {
+                    try await connect()
+                } catch {
+                    logger.debug("still out of reach", metadata: ["error": "\(error)"])
+                }
+            }
         }
     }
 

@@ -11,6 +11,16 @@ enum ItemChange: Sendable, Hashable {
     /// Another item has the name now.
     case entryReplaced(parent: ItemID, name: ItemName)
 
+    /// Whether names of the folder came, went or changed their item.
+    func changesEntries(of folder: ItemID) -> Bool {
+        switch self {
+        case .attributes, .content: false
+        case .entryAppeared(let parent, _), .entryVanished(let parent, _, _),
+            .entryReplaced(let parent, _):
+            parent == folder
+        }
+    }
+
     var isAppearance: Bool {
         if case .entryAppeared = self { true } else { false }
     }

@@ -16,6 +16,8 @@ final class Connection: Sendable {
 
     private let state = Mutex(State())
     private let clocks: Clocks
+    /// Raised when the cloud went out of reach.
+    let lost = Signal()
     init(clocks: Clocks) {
         self.clocks = clocks
     }
@@ -47,5 +49,6 @@ final class Connection: Sendable {
                 state.connection = .offline(reason: error.message, since: now)
             }
         }
+        lost.raise()
     }
 }

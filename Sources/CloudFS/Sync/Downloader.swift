@@ -9,7 +9,6 @@ final class Downloader: Sendable {
     private let connection: Connection
     private let pool: BlockingPool
     private let logger: Logger
-    private let wake = Signal()
     private let failures = Mutex<[ItemID: Failure]>([:])
     private static let parallelFiles = 4
 
@@ -31,7 +30,7 @@ final class Downloader: Sendable {
     /// Notes that more files may be wanted, or that the cloud is reached again.
     func noticeWanted() {
         failures.withLock { $0.removeAll() }
-        wake.raise()
+        files.wanted.raise()
     }
 
     func failure(of id: ItemID) -> CloudFSError? {
@@ -46,7 +45,7 @@ final class Downloader: Sendable {
         while !Task.isCancelled {
             let batch = await next()
             guard !batch.isEmpty else {
-                await wake.wait(atMost: nextRetry())
+                await files.wanted.wait(atMost: nextRetry())
                 continue
             }
             await withTaskGroup(of: Void.self) { group in

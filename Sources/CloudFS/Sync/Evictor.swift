@@ -46,7 +46,7 @@ final class Evictor: Sendable {
 
     /// Why a file's content stays.
     ///
-    /// - Throws: `claimed` in use, `denied` pinned, `exists` not in the cloud yet.
+    /// - Throws: `claimed` when it is in use, pinned, or not in the cloud yet.
     func evict(_ id: ItemID) throws(CloudFSError) {
         let file = try files.acquire(id)
         let (changes, failure) = file.state.withLock { state -> ([ItemChange], CloudFSError?) in
@@ -71,14 +71,14 @@ final class Evictor: Sendable {
             throw CloudFSError(.claimed, "the file is open", item: id)
         }
         guard !state.isDirty, state.base != nil else {
-            throw CloudFSError(.exists, "its bytes are not in the cloud yet", item: id)
+            throw CloudFSError(.claimed, "its changes are not uploaded yet", item: id)
         }
         guard state.fetches.isEmpty, state.waits.isEmpty else {
             throw CloudFSError(.claimed, "the file is being downloaded", item: id)
         }
         try files.catalog.write { writer in
             guard try writer.reader.effectivePolicy(of: id) != .pinned else {
-                throw CloudFSError(.denied, "the file is pinned", item: id)
+                throw CloudFSError(.claimed, "the file is pinned", item: id)
             }
             try writer.setWanted(false, of: id)
             try writer.dropContent(of: try writer.reader.existing(id))

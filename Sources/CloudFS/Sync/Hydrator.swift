@@ -9,6 +9,7 @@ final class Hydrator: Sendable {
     let files: OpenFiles
     private let provider: any CloudProvider
     private let pool: BlockingPool
+    private let hub: ChangeHub
     private let logger: Logger
     private let counters = Mutex(FetchCounters())
     /// Called when the cloud does not have what the catalog says, with the item.
@@ -18,12 +19,14 @@ final class Hydrator: Sendable {
         files: OpenFiles,
         provider: any CloudProvider,
         pool: BlockingPool,
+        hub: ChangeHub,
         logger: Logger,
         onMismatch: @escaping @Sendable (ItemID) -> Void
     ) {
         self.files = files
         self.provider = provider
         self.pool = pool
+        self.hub = hub
         self.logger = logger
         self.onMismatch = onMismatch
     }
@@ -146,11 +149,44 @@ final class Hydrator: Sendable {
         }
     }
 
+    /// Fetches a range; a link that drops requests is given a few seconds to do better.
     private func fetch(
         _ request: HydrationPlan.RequestID,
         _ range: Range<Int64>,
         _ generation: Int64,
         of file: OpenFile
+    ) async -> CloudFSError? {
+        let reached = ReachedOffset(range.lowerBound)
+        let end = files.clocks.elapsed() + min(Self.patience, files.hydration.settings.stallTimeout)
+        var delay = Duration.milliseconds(50)
+        while true {
+            let rest = reached.offset.withLock { $0 }..<range.upperBound
+            guard !rest.isEmpty else { return nil }
+            guard let error = await attempt(request, rest, generation, of: file, reached) else {
+                return nil
+            }
+            let isWorthIt = error.code == .offline || error.code == .timedOut
+            guard isWorthIt, !Task.isCancelled, files.clocks.elapsed() + delay < end else {
+                return error
+            }
+            do {
+                try await Task.sleep(for: delay)
+            } catch {
+                return CloudFSError(.cancelled, "the fetch was ended", item: file.id)
+            }
+            delay = min(delay * 2, .seconds(1))
+        }
+    }
+
+    /// How long a fetch is tried again while the cloud is out of reach.
+    private static let patience = Duration.seconds(5)
+
+    private func attempt(
+        _ request: HydrationPlan.RequestID,
+        _ range: Range<Int64>,
+        _ generation: Int64,
+        of file: OpenFile,
+        _ reached: ReachedOffset
     ) async -> CloudFSError? {
         do {
             counters.withLock { $0.requests += 1 }
@@ -167,6 +203,7 @@ final class Hydrator: Sendable {
                 let actions = try await self.blocking {
                     try self.fill(request, generation, offset, bytes, of: file)
                 }
+                reached.offset.withLock { $0 = offset + Int64(bytes.count) }
                 self.perform(actions, on: file)
             }
             return nil
@@ -262,6 +299,7 @@ final class Hydrator: Sendable {
             state.residency = .resident
             state.unstoredBytes = 0
         }
+        hub.publish([.attributes(file.id)])
     }
 
     private func release(_ file: OpenFile) async {
@@ -310,6 +348,15 @@ final class Hydrator: Sendable {
         _ work: @escaping @Sendable () throws -> Value
     ) async throws(CloudFSError) -> Value {
         try await pool.engine(work)
+    }
+}
+
+/// Up to where the attempts of one fetch have delivered.
+private final class ReachedOffset: Sendable {
+    let offset: Mutex<Int64>
+
+    init(_ offset: Int64) {
+        self.offset = Mutex(offset)
     }
 }
 

@@ -12,6 +12,8 @@ final class OpenFiles: Sendable {
     let quietTime: Duration
     /// Raised when content files wait to be unlinked, or many uses to be stored.
     let discards = Signal()
+    /// Raised when whole files are wanted.
+    let wanted = Signal()
 
     private struct Slot {
         var file: OpenFile

@@ -7,6 +7,8 @@ struct PageChanges {
         /// Items whose content must be looked at under their own lock, after the transaction.
         var contents: [(ItemID, RemoteItem)] = []
         var isBlurred = false
+        /// Whether files are among the new ones that are to be brought here.
+        var hasWanted = false
     }
 
     let applier: RemoteApplier
@@ -41,6 +43,9 @@ struct PageChanges {
         }
         // Nobody can have seen what a folder lacks before it was listed for the first time.
         if !record.isListed { result.changes.removeAll { $0.isAppearance } }
+        if result.changes.contains(where: { $0.changesEntries(of: folder) }) {
+            try writer.touchFolder(folder, at: applier.files.clocks.now())
+        }
     }
 
     private mutating func apply(
@@ -153,7 +158,9 @@ struct PageChanges {
         _ base: BaseRecord,
         to remote: RemoteItem
     ) throws {
-        if !record.hasChangedMetadata { try applyMetadata(remote, to: record.id) }
+        if !record.hasChangedMetadata {
+            try applyMetadata(remote, to: record.id, isFolder: record.item.kind == .folder)
+        }
         if let target = remote.linkTarget, target != record.item.linkTarget {
             try writer.setLinkTarget(target, of: record.id)
             result.changes.append(.content(record.id))
@@ -161,11 +168,16 @@ struct PageChanges {
         try writer.setBase(self.base(of: record.id, remote))
     }
 
-    private mutating func applyMetadata(_ remote: RemoteItem, to id: ItemID) throws {
+    /// A folder keeps its own time: in the cloud it changes with everything that is sent there.
+    private mutating func applyMetadata(
+        _ remote: RemoteItem,
+        to id: ItemID,
+        isFolder: Bool = false
+    ) throws {
         try writer.setMetadata(
             of: id,
             permissions: remote.metadata.permissions,
-            modified: remote.metadata.modified,
+            modified: isFolder ? nil : remote.metadata.modified,
             at: applier.files.clocks.now()
         )
         try writer.replaceAttributes(with: remote.attributes, of: id)
@@ -236,6 +248,7 @@ struct PageChanges {
             writer
         )
         result.seen.insert(record.id)
+        if isPinned, remote.kind == .file { result.hasWanted = true }
         if remote.kind == .folder { result.unlisted.append(record.id) }
         result.changes.append(.entryAppeared(parent: folder, name: remote.name))
     }

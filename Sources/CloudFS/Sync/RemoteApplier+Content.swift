@@ -68,6 +68,7 @@ extension RemoteApplier {
         hydrator.perform(actions, on: file)
         hub.publish(changes)
         files.discards.raise()
+        files.wanted.raise()
     }
 
     /// Whether the bytes here are those of `remote`, although the tokens differ.

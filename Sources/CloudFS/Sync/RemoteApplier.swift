@@ -60,7 +60,16 @@ final class RemoteApplier: Sendable {
     func refresh(_ folder: ItemID) async throws(CloudFSError) -> Outcome {
         let mark = mutations.beginListing()
         defer { mutations.endListing() }
-        let path = try await pool.engine { try self.catalog.read { try $0.remotePath(of: folder) } }
+        let (path, isDeletedHere) = try await pool.engine {
+            try self.catalog.read { reader in
+                (
+                    try reader.remotePath(of: folder),
+                    try folder != .root && reader.name(of: folder) == nil
+                )
+            }
+        }
+        // What is in a folder that was deleted here is found when its deletion is sent.
+        guard !isDeletedHere else { return Outcome() }
         guard let path else {
             throw CloudFSError(.notFound, "the cloud does not have the folder", item: folder)
         }
@@ -120,6 +129,7 @@ final class RemoteApplier: Sendable {
             }
         }
         hub.publish(page.changes)
+        if page.hasWanted { files.wanted.raise() }
         seen.formUnion(page.seen)
         outcome.unlisted += page.unlisted
         outcome.isBlurred = outcome.isBlurred || page.isBlurred

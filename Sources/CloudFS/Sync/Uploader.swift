@@ -178,8 +178,14 @@ final class Uploader: Sendable {
     /// Takes the item through its steps until nothing is left to send.
     func run(_ id: ItemID, depth: Int) async throws(CloudFSError) {
         var refreshes = 0
+        var last: OutboxStep?
         while !Task.isCancelled {
             guard let (step, facts) = try await next(id) else { return }
+            // A step that changed nothing would be taken for ever: it waits its turn again.
+            guard step != last else {
+                throw CloudFSError(.cancelled, "\(step) did not help", item: id)
+            }
+            last = step
             do throws(CloudFSError) {
                 guard try await take(step, id, facts, depth: depth) else { return }
             } catch

@@ -5,8 +5,20 @@ import Testing
 @testable import CloudFS
 
 /// Limits of bandwidth and simulated links, on a clock that jumps.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(2)))
 struct BandwidthTests {
+    /// What a request fails with.
+    private static func code(
+        of request: () async throws(CloudFSError) -> Void
+    ) async -> CloudFSError.Code? {
+        do throws(CloudFSError) {
+            try await request()
+            return nil
+        } catch {
+            return error.code
+        }
+    }
+
     @Test func `a limiter lets as many bytes pass as the time allows`() async throws {
         let clock = JumpingClock()
         let limiter = BandwidthLimiter(bytesPerSecond: 1_000, clock: clock)
@@ -105,17 +117,27 @@ struct BandwidthTests {
             directory: cloud.directory
         )
         var failures = 0
-        for number in 0..<200 {
+        for _ in 0..<1_000 {
+            let code = await Self.code(of: { () async throws(CloudFSError) in
+                _ = try await link.provider.quota()
+            })
+            #expect(code == nil || code == .offline)
+            failures += code == nil ? 0 : 1
+        }
+        #expect((250...350).contains(failures), "seed \(seed)")
+        var stored: Set<String> = []
+        for number in 0..<30 {
             do {
                 let bytes = [UInt8](repeating: UInt8(number), count: 1_000)
                 try await link.upload(bytes, to: "f\(number)")
+                stored.insert("f\(number)")
             } catch let error as CloudFSError {
                 #expect(error.code == .offline)
-                failures += 1
             }
         }
-        #expect((40...80).contains(failures), "seed \(seed)")
-        #expect(try await cloud.list().count == 200 - failures)
+        #expect(stored.count < 30, "seed \(seed)")
+        #expect(Set(try await cloud.names()) == stored)
+        #expect(try await cloud.list().allSatisfy { $0.size == 1_000 })
     }
 
     @Test func `a faulty provider hangs, fails and counts as told`() async throws {

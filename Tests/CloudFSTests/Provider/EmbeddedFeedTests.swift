@@ -118,11 +118,7 @@ struct EmbeddedFeedTests {
         try fixture.write([0], to: "trigger")
         for await _ in reached { break }
         // Each of these is an event of its own; the kernel keeps 16,384.
-        for number in 0..<17_000 {
-            let file = creat("\(fixture.root)/f/\(number)", 0o600)
-            try #require(file >= 0)
-            close(file)
-        }
+        try await ForeignWork.makeFiles(17_000, in: "cloud/f", of: fixture.directory)
         try fixture.directory.makeFolder("cloud/unseen/below")
         gate.signal()
         try await listener.until("everything is hinted") { $0.contains(.subtree(.root)) }
@@ -148,6 +144,19 @@ struct EmbeddedFeedTests {
         try fixture.write([1], to: "b")
         let page = try await fixture.embedded.changes(after: again.anchor)
         #expect(page.hints == [.children(of: .root)])
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "mounting a file system needs root"))
+    func `a file system mounted over the root ends the waiting`() async throws {
+        let fixture = try await EmbeddedFixture.make()
+        try fixture.write([0], to: "a")
+        let start = try await fixture.embedded.changes(after: nil)
+        let waiting = Task { try await fixture.embedded.changes(after: start.anchor) }
+        let mount = try TemporaryMount(at: fixture.root)
+        await expectError(.offline) { try await waiting.value }
+        try mount.unmount()
+        let again = try await fixture.embedded.changes(after: start.anchor)
+        #expect(again.hints == [.subtree(.root)])
     }
 
     @Test func `many changed folders become one hint`() {

@@ -63,20 +63,19 @@ struct EmbeddedRaceTests {
     @Test func `no foreign save is lost however it meets uploads`() async throws {
         let fixture = try await EmbeddedFixture.make()
         try fixture.replace("a", with: [0])
-        let isDone = Mutex(false)
-        let foreign = Task.detached {
+        let isDone = Flag()
+        async let foreign = ForeignWork.run {
             // Every save is a new file renamed over; it must be seen as a version, or be the base
             // that an upload named, before anything else may take its place.
             var saves = 0
-            while !isDone.withLock({ $0 }), saves < 20_000 {
+            while !isDone.isSet, saves < 20_000 {
                 saves += 1
                 try fixture.replace("a", with: Array("foreign \(saves)".utf8))
-                if saves % 3 == 0 { await Task.yield() }
             }
             return saves
         }
         var replaced: [(base: String, bytes: [UInt8])] = []
-        for round in 0..<300 {
+        for round in 0..<100 {
             let base = try await fixture.cloud.item("a")
             do {
                 let bytes = Array("ours \(round)".utf8)
@@ -86,8 +85,8 @@ struct EmbeddedRaceTests {
                 #expect([.remoteChanged, .claimed].contains(error.code), "\(error)")
             }
         }
-        isDone.withLock { $0 = true }
-        let saves = try await foreign.value
+        isDone.set()
+        let saves = try await foreign
         let last = String(decoding: try fixture.read("a"), as: UTF8.self)
         #expect(last.hasPrefix("foreign \(saves)") || last.hasPrefix("ours "), "\(last)")
         // No version was replaced twice: each success displaced exactly what it had named.
@@ -249,5 +248,16 @@ private struct Race {
             in: exchange.folder,
             flags: 2
         )
+    }
+}
+
+/// Something that one side says once and the other asks for.
+private final class Flag: Sendable {
+    private let state = Mutex(false)
+
+    var isSet: Bool { state.withLock { $0 } }
+
+    func set() {
+        state.withLock { $0 = true }
     }
 }

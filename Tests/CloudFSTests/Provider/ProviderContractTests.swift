@@ -88,7 +88,7 @@ struct ProviderContractTests {
     @Test(arguments: Kind.allCases)
     func `a large folder comes in pages, each item once`(kind: Kind) async throws {
         let cloud = try await kind.make()
-        for number in 0..<2_345 { try cloud.directory.write([1], to: "big/\(number)") }
+        try await ForeignWork.makeFiles(2_345, in: "big", of: cloud.directory)
         let items = try await cloud.list("big")
         #expect(Set(items.map(\.name.description)) == Set((0..<2_345).map(String.init)))
         #expect(items.count == 2_345)
@@ -100,7 +100,7 @@ struct ProviderContractTests {
         kind: Kind
     ) async throws {
         let cloud = try await kind.make()
-        for number in 0..<1_500 { try cloud.directory.write([1], to: "big/\(number)") }
+        try await ForeignWork.makeFiles(1_500, in: "big", of: cloud.directory)
         let path = try ProviderFixture.path("big")
         let first = try await cloud.provider.children(of: path, after: nil)
         try cloud.directory.write([1], to: "big/later")

@@ -51,8 +51,10 @@ extension EmbeddedProvider {
 
     /// Removes a staged file also when the task was cancelled, which is why most are removed.
     private func discard(_ staged: EmbeddedStagedFile) async {
+        // A task of its own is not cancelled with this one.
+        let removal = Task { [pool] in try await pool.run { try staged.discard() } }
         do {
-            try await pool.run { try staged.discard() }
+            try await removal.value
         } catch {
             // The next connect removes it; the failure that led here is the one to report.
         }
