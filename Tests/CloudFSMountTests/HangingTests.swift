@@ -91,7 +91,8 @@ struct HangingTests {
                 """
                 exec /usr/bin/python3 -c '
                 import mmap
-                view = mmap.mmap(open("absent2", "rb").fileno(), 0, prot=mmap.PROT_READ)
+                file = open("absent2", "rb")
+                view = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
                 print(view[100000])
                 '
                 """

@@ -212,6 +212,10 @@ struct HydrationTests {
                 for number in 0..<10 { try cloud.write("\(number)", Self.bytes(700_000)) }
             }
         ) { drive in
+            // The first listing may tell of a failure; only then a name may wait for the link.
+            try await eventually("all are listed", within: .seconds(20)) {
+                (try? await drive.names().count) == 10
+            }
             try await drive.run(
                 "for number in 0 1 2 3 4 5 6 7 8 9; do cmp $number \"$CLOUD/$number\"; done",
                 within: .seconds(60)

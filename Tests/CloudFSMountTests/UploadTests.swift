@@ -122,6 +122,9 @@ struct UploadTests {
 
     @Test func `failing uploads are tried again`() async throws {
         try await TestDrive.with(TestMount.Options.failures("30%"), ending: .killed) { drive in
+            try await eventually("the root is listed", within: .seconds(20)) {
+                (try? await drive.names().isEmpty) == true
+            }
             for number in 0..<8 { try await drive.write("file\(number)", "text \(number)") }
             for number in 0..<8 {
                 try await drive.untilCloudHas(

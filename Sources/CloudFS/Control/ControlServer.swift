@@ -130,10 +130,10 @@ struct ControlServer: Service {
         )
     }
 
-    /// Hummingbird tells at `info` what is no news here.
+    /// Hummingbird tells what is no news here: its start, and an error for every orderly end.
     private var quietLogger: Logger {
         var quiet = logger
-        if quiet.logLevel == .info { quiet.logLevel = .notice }
+        quiet.logLevel = .critical
         return quiet
     }
 }

@@ -48,11 +48,13 @@ final class DriveParts: Sendable {
         let hub = ChangeHub()
         let connection = Connection(clocks: clocks)
         let news = Newsroom()
+        let mutations = RemoteMutations()
         let hydrator = Hydrator(
             files: files,
             provider: provider,
             pool: pool,
             hub: hub,
+            mutations: mutations,
             logger: logger
         ) { id in news.mismatch(id) }
         let applier = RemoteApplier(
@@ -60,7 +62,7 @@ final class DriveParts: Sendable {
             provider: provider,
             pool: pool,
             hub: hub,
-            mutations: RemoteMutations(),
+            mutations: mutations,
             hydrator: hydrator,
             options: RemoteApplier.Options(
                 deviceName: configuration.deviceName,

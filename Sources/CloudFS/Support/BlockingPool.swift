@@ -1,3 +1,4 @@
+import Collections
 import Dispatch
 import Foundation
 import Synchronization
@@ -35,23 +36,11 @@ public final class BlockingPool: Sendable {
 /// The threads of a pool, made when they are first needed, and the work that waits for one.
 private final class Workers: Sendable {
     private struct State {
-        var waiting: [@Sendable () -> Void] = []
-        var next = 0
+        var waiting: Deque<@Sendable () -> Void> = []
         var threads = 0
         var idle = 0
         var hasEnded = false
 
-        mutating func take() -> (@Sendable () -> Void)? {
-            guard next < waiting.count else { return nil }
-            defer {
-                next += 1
-                if next == waiting.count {
-                    waiting.removeAll(keepingCapacity: true)
-                    next = 0
-                }
-            }
-            return waiting[next]
-        }
     }
 
     private let name: String
@@ -67,7 +56,7 @@ private final class Workers: Sendable {
     func add(_ work: @escaping @Sendable () -> Void) {
         let needsThread = state.withLock { state in
             state.waiting.append(work)
-            guard state.waiting.count - state.next > state.idle, state.threads < width
+            guard state.waiting.count > state.idle, state.threads < width
             else { return false }
             state.threads += 1
             return true
@@ -95,7 +84,7 @@ private final class Workers: Sendable {
             available.wait()
             let (work, hasEnded) = state.withLock { state in
                 state.idle -= 1
-                return (state.take(), state.hasEnded)
+                return (state.waiting.popFirst(), state.hasEnded)
             }
             if let work {
                 work()

@@ -127,7 +127,7 @@ final class ChangeFeed: Sendable {
         scanNeeded.raise()
         while !Task.isCancelled {
             let page = try await applier.provider.changes(after: anchor)
-            for hint in page.hints { try await note(hint) }
+            try await note(page.hints)
             anchor = page.anchor
             if !connection.isOnline {
                 connection.didConnect()
@@ -136,19 +136,26 @@ final class ChangeFeed: Sendable {
         }
     }
 
-    private func note(_ hint: ChangeHint) async throws(CloudFSError) {
-        switch hint {
-        case .subtree(.root):
+    /// Takes all hints of a page together: an item that moved is in two of them.
+    private func note(_ hints: [ChangeHint]) async throws(CloudFSError) {
+        if hints.contains(.subtree(.root)) {
             state.withLock { $0.hasCompared = false }
             scanNeeded.raise()
-        case .children(let path), .subtree(let path):
-            let folders = try await pool.engine {
-                try self.catalog.write { writer in
-                    try self.folders(for: path, isSubtree: hint == .subtree(path), writer)
+        }
+        let folders = try await pool.engine {
+            try self.catalog.write { writer in
+                try hints.flatMap { hint -> [ItemID] in
+                    switch hint {
+                    case .subtree(.root): []
+                    case .children(let path):
+                        try self.folders(for: path, isSubtree: false, writer)
+                    case .subtree(let path):
+                        try self.folders(for: path, isSubtree: true, writer)
+                    }
                 }
             }
-            self.hint(folders)
         }
+        if !folders.isEmpty { hint(folders) }
     }
 
     /// The folder a hint speaks of, or the nearest one above that is known; below it, if asked for.

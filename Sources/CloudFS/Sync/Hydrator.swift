@@ -10,6 +10,7 @@ final class Hydrator: Sendable {
     private let provider: any CloudProvider
     private let pool: BlockingPool
     private let hub: ChangeHub
+    private let mutations: RemoteMutations
     private let logger: Logger
     private let counters = Mutex(FetchCounters())
     /// Called when the cloud does not have what the catalog says, with the item.
@@ -20,6 +21,7 @@ final class Hydrator: Sendable {
         provider: any CloudProvider,
         pool: BlockingPool,
         hub: ChangeHub,
+        mutations: RemoteMutations,
         logger: Logger,
         onMismatch: @escaping @Sendable (ItemID) -> Void
     ) {
@@ -27,6 +29,7 @@ final class Hydrator: Sendable {
         self.provider = provider
         self.pool = pool
         self.hub = hub
+        self.mutations = mutations
         self.logger = logger
         self.onMismatch = onMismatch
     }
@@ -165,7 +168,8 @@ final class Hydrator: Sendable {
             guard let error = await attempt(request, rest, generation, of: file, reached) else {
                 return nil
             }
-            let isWorthIt = error.code == .offline || error.code == .timedOut
+            var isWorthIt = error.code == .offline || error.code == .timedOut
+            if error.code == .remoteChanged { isWorthIt = await wasChangedHere(file) }
             guard isWorthIt, !Task.isCancelled, files.clocks.elapsed() + delay < end else {
                 return error
             }
@@ -175,6 +179,27 @@ final class Hydrator: Sendable {
                 return CloudFSError(.cancelled, "the fetch was ended", item: file.id)
             }
             delay = min(delay * 2, .seconds(1))
+        }
+    }
+
+    /// Whether a version is gone because this machine renamed the item or wrote its metadata: the
+    /// bytes are the same, under the tokens that the catalog has by now, or has in a moment.
+    private func wasChangedHere(_ file: OpenFile) async -> Bool {
+        if mutations.isActive(file.id) { return true }
+        do throws(CloudFSError) {
+            let known = try await blocking {
+                try self.files.catalog.read { try $0.base(of: file.id) }
+            }
+            return file.state.withLock { state in
+                guard let known, let base = state.base, known.version != base.version,
+                    known.size == base.size
+                else { return false }
+                state.base = known
+                return true
+            }
+        } catch {
+            logger.error("the base of a file is unknown", metadata: ["error": "\(error)"])
+            return false
         }
     }
 

@@ -207,7 +207,8 @@ extension OpenFiles {
 
     /// Stores size and times in the catalog, and queues the change.
     func save(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
-        guard state.hasUnsavedChange, let content = state.content else { return }
+        guard state.hasUnsavedChange, state.generation != 0 else { return }
+        let content = try content(of: &state, id)
         try content.setModified(state.modified)
         let allocated = try content.facts().allocated
         let notBefore = clocks.now() + quietTime

@@ -9,6 +9,13 @@ struct OutboxFacts: Sendable {
     var folderPath: RemotePath?
     var attributes: [String: [UInt8]]
 
+    /// Where the item is in the cloud, and where it is to be.
+    var places: [RemoteMutations.Place] {
+        [facts.place, facts.base].compactMap { place in
+            place.map { RemoteMutations.Place(parent: $0.parent, name: $0.name) }
+        }
+    }
+
     /// - Returns: `nil` if the item does not exist.
     init?(
         of id: ItemID,

@@ -54,6 +54,12 @@ struct PageChanges {
         isPinned: Bool
     ) throws {
         let occupant = try reader.base(named: remote.name.bytes, in: folder)
+        let place = RemoteMutations.Place(parent: folder, name: remote.name.bytes)
+        guard !applier.mutations.blurs(place, since: mark) else {
+            result.isBlurred = true
+            if let occupant { result.seen.insert(occupant.item) }
+            return
+        }
         if let moved = moves[remote.id], moved != occupant?.item {
             guard !isBlurred(moved), occupant.map({ isBlurred($0.item) }) != true else { return }
             if let occupant { try displace(occupant) }

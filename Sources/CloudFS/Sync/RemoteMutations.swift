@@ -1,29 +1,47 @@
 import Synchronization
 
-/// Which items this machine is changing in the cloud, so that a listing taken meanwhile is not
-/// mistaken for somebody else's change.
+/// What this machine is changing in the cloud, so that a listing taken meanwhile is not mistaken
+/// for somebody else's change.
 final class RemoteMutations: Sendable {
+    /// A name of a folder in the cloud.
+    struct Place: Hashable, Sendable {
+        var parent: ItemID
+        var name: [UInt8]
+    }
+
+    private enum Subject: Hashable {
+        case item(ItemID)
+        case place(Place)
+    }
+
     private struct State {
         var clock: UInt64 = 0
-        var active: [ItemID: Int] = [:]
-        var ended: [ItemID: UInt64] = [:]
+        var active: [Subject: Int] = [:]
+        var ended: [Subject: UInt64] = [:]
         var listings = 0
     }
 
     private let state = Mutex(State())
 
-    /// Notes that a request that changes `id` in the cloud begins.
-    func begin(_ id: ItemID) {
-        state.withLock { $0.active[id, default: 0] += 1 }
+    /// Notes that a request begins that changes `id` in the cloud, and what stands at `places`.
+    ///
+    /// The places matter apart from the item: it may have another name here by the time a listing
+    /// shows what the request did.
+    func begin(_ id: ItemID, at places: [Place]) {
+        state.withLock { state in
+            for subject in Self.subjects(id, places) { state.active[subject, default: 0] += 1 }
+        }
     }
 
     /// Notes that it ended, and that the catalog knows its outcome.
-    func end(_ id: ItemID) {
+    func end(_ id: ItemID, at places: [Place]) {
         state.withLock { state in
             state.clock += 1
-            let count = state.active[id, default: 1] - 1
-            state.active[id] = count == 0 ? nil : count
-            if state.listings > 0 { state.ended[id] = state.clock }
+            for subject in Self.subjects(id, places) {
+                let count = state.active[subject, default: 1] - 1
+                state.active[subject] = count == 0 ? nil : count
+                if state.listings > 0 { state.ended[subject] = state.clock }
+            }
         }
     }
 
@@ -42,10 +60,26 @@ final class RemoteMutations: Sendable {
         }
     }
 
+    /// Whether the item is being changed right now.
+    func isActive(_ id: ItemID) -> Bool {
+        state.withLock { $0.active[.item(id)] != nil }
+    }
+
     /// Whether a listing begun at `mark` says nothing sure about the item.
     func blurs(_ id: ItemID, since mark: UInt64) -> Bool {
-        state.withLock { state in
-            state.active[id] != nil || state.ended[id].map { $0 > mark } == true
-        }
+        state.withLock { Self.blurs(.item(id), since: mark, $0) }
+    }
+
+    /// Whether a listing begun at `mark` says nothing sure about what has this name.
+    func blurs(_ place: Place, since mark: UInt64) -> Bool {
+        state.withLock { Self.blurs(.place(place), since: mark, $0) }
+    }
+
+    private static func blurs(_ subject: Subject, since mark: UInt64, _ state: State) -> Bool {
+        state.active[subject] != nil || state.ended[subject].map { $0 > mark } == true
+    }
+
+    private static func subjects(_ id: ItemID, _ places: [Place]) -> [Subject] {
+        [.item(id)] + places.map { .place($0) }
     }
 }

@@ -34,11 +34,12 @@ extension Uploader {
     /// Runs a request that changes the item in the cloud, with listings held to be blurred.
     private func mutating(
         _ id: ItemID,
+        at places: [RemoteMutations.Place],
         _ request: () async throws(CloudFSError) -> RemoteItem,
         _ record: @escaping @Sendable (CatalogWriter, RemoteItem) throws -> Void
     ) async throws(CloudFSError) {
-        mutations.begin(id)
-        defer { mutations.end(id) }
+        mutations.begin(id, at: places)
+        defer { mutations.end(id, at: places) }
         let remote = try await request()
         try await pool.engine { try self.catalog.write { try record($0, remote) } }
     }
@@ -77,7 +78,7 @@ extension Uploader {
         let item = facts.record.item
         let metadata = metadata(facts)
         let changed = item.changed
-        try await mutating(id) { () async throws(CloudFSError) in
+        try await mutating(id, at: facts.places) { () async throws(CloudFSError) in
             if let target = item.linkTarget {
                 return try await provider.createSymlink(
                     at: path,
@@ -110,7 +111,8 @@ extension Uploader {
         let (source, base) = try remotePath(facts)
         let parent = inPlace ? facts.facts.place?.parent : base.parent
         guard let parent else { return }
-        try await mutating(id) { () async throws(CloudFSError) in
+        let goal = RemoteMutations.Place(parent: parent, name: target.name?.bytes ?? [])
+        try await mutating(id, at: facts.places + [goal]) { () async throws(CloudFSError) in
             try await provider.move(from: source, to: target, base: base.version)
         } _: { writer, remote in
             try writer.setBase(BaseRecord(of: id, in: parent, remote))
@@ -130,7 +132,7 @@ extension Uploader {
         guard let parent = base.parent else { return }
         let update = MetadataUpdate(metadata: metadata(facts), attributes: facts.attributes)
         let changed = facts.record.item.changed
-        try await mutating(id) { () async throws(CloudFSError) in
+        try await mutating(id, at: facts.places) { () async throws(CloudFSError) in
             try await provider.setMetadata(update, at: path, base: base.version)
         } _: { writer, remote in
             try writer.setBase(BaseRecord(of: id, in: parent, remote))
@@ -142,8 +144,8 @@ extension Uploader {
     /// - Returns: Whether to go on with the next step.
     private func delete(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
         let (path, base) = try remotePath(facts)
-        mutations.begin(id)
-        defer { mutations.end(id) }
+        mutations.begin(id, at: facts.places)
+        defer { mutations.end(id, at: facts.places) }
         var isEdited = false
         do throws(CloudFSError) {
             try await provider.delete(path, base: base.version)
@@ -199,9 +201,9 @@ extension Uploader {
             isUnchanged: { snapshot.isTrue(of: file) },
             didSend: { sent in file.state.withLock { $0.sentBytes = sent } }
         )
-        mutations.begin(id)
+        mutations.begin(id, at: facts.places)
         defer {
-            mutations.end(id)
+            mutations.end(id, at: facts.places)
             file.state.withLock { $0.sentBytes = nil }
         }
         let remote = try await provider.upload(
