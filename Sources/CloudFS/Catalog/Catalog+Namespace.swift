@@ -205,6 +205,27 @@ extension CatalogWriter {
         return true
     }
 
+    /// Stores what a request of this machine made of an item in the cloud.
+    ///
+    /// While it ran, a save may have handed the place on to another file, or taken the item's name
+    /// away: whoever has the place here is what the cloud now has there.
+    ///
+    /// - Returns: Whether the item that was sent is still the one.
+    @discardableResult
+    func recordBase(_ base: BaseRecord) throws -> Bool {
+        let holder = try base.parent.flatMap { try reader.base(named: base.name, in: $0) }
+        if let holder, holder.item != base.item {
+            var handedOn = base
+            handedOn.item = holder.item
+            try removeBase(of: base.item)
+            try setBase(handedOn)
+            return false
+        }
+        try setBase(base)
+        guard try reader.name(of: base.item) == nil else { return true }
+        return try !passBase(base, of: base.item)
+    }
+
     func setDocument(_ document: DocumentID, of id: ItemID) throws {
         try execute(
             "UPDATE item SET document = ? WHERE id = ?",

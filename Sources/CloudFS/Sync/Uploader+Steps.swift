@@ -93,7 +93,7 @@ extension Uploader {
                 metadata: metadata
             )
         } _: { writer, remote in
-            try writer.setBase(BaseRecord(of: id, in: place.parent, remote))
+            try writer.recordBase(BaseRecord(of: id, in: place.parent, remote))
             // A folder made here has no children that this machine does not know.
             try writer.setListed(true, of: id)
             if facts.attributes.isEmpty {
@@ -115,7 +115,7 @@ extension Uploader {
         try await mutating(id, at: facts.places + [goal]) { () async throws(CloudFSError) in
             try await provider.move(from: source, to: target, base: base.version)
         } _: { writer, remote in
-            try writer.setBase(BaseRecord(of: id, in: parent, remote))
+            try writer.recordBase(BaseRecord(of: id, in: parent, remote))
         }
         refreshBase(of: id)
     }
@@ -135,7 +135,7 @@ extension Uploader {
         try await mutating(id, at: facts.places) { () async throws(CloudFSError) in
             try await provider.setMetadata(update, at: path, base: base.version)
         } _: { writer, remote in
-            try writer.setBase(BaseRecord(of: id, in: parent, remote))
+            try writer.recordBase(BaseRecord(of: id, in: parent, remote))
             try writer.clearMetadataChanged(id, unlessAfter: changed)
         }
         refreshBase(of: id)
@@ -241,13 +241,14 @@ extension Uploader {
         try file.state.withLock { state throws(CloudFSError) in
             let isTrue =
                 state.changeCount == snapshot.changeCount && state.writesInFlight == 0
-            try catalog.write { writer in
-                try writer.setBase(base)
+            let isClean = try catalog.write { writer -> Bool in
+                guard try writer.recordBase(base) else { return false }
                 if isTrue { try writer.markClean(file.id) }
                 try writer.clearMetadataChanged(file.id, unlessAfter: changed)
+                return isTrue
             }
-            state.base = base
-            if isTrue { state.isDirty = false }
+            state.base = try catalog.read { try $0.base(of: file.id) }
+            if isClean { state.isDirty = false }
         }
         applier.hub.publish([.attributes(file.id)])
     }
