@@ -42,6 +42,7 @@ struct OutboxFacts: Sendable {
         facts.isParentInCloud = folderPath != nil
         facts.isExcluded = try reader.effectivePolicy(of: id) == .excluded
         if let name {
+            facts.misplacedFolder = try Self.misplacedFolder(above: name, reader)
             facts.isIgnored = try Self.isIgnored(
                 name,
                 isFolder: record.item.kind == .folder,
@@ -55,6 +56,23 @@ struct OutboxFacts: Sendable {
             facts.occupant = try Self.occupant(of: place, besides: id, reader)
             facts.isInCycle = try Self.isCycle(from: id, over: facts.occupant, reader)
         }
+    }
+
+    /// The nearest folder above a name that is somewhere else in the cloud.
+    private static func misplacedFolder(
+        above name: NameRecord,
+        _ reader: CatalogReader
+    ) throws -> ItemID? {
+        var current = name.parent
+        while let own = try reader.name(of: current) {
+            if let base = try reader.base(of: current),
+                base.parent != own.parent || base.name != own.name
+            {
+                return current
+            }
+            current = own.parent
+        }
+        return nil
     }
 
     private static func occupant(

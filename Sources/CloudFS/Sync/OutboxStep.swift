@@ -43,6 +43,8 @@ enum OutboxStep: Hashable, Sendable {
         var isExcluded = false
         /// Whether the cloud has the folder it is in.
         var isParentInCloud = true
+        /// The nearest folder above that the cloud still has at another place.
+        var misplacedFolder: ItemID?
         /// Who has the wanted place in the cloud.
         var occupant: ItemID?
         /// Whether the occupant waits, over others or at once, for this item's own place.
@@ -58,6 +60,8 @@ enum OutboxStep: Hashable, Sendable {
         guard facts.kind.isSynced else { return .done }
         if facts.base == nil, facts.isIgnored { return .hold }
         guard facts.isParentInCloud else { return .waitFor(place.parent) }
+        // Folders that changed places with what is in them are moved from the top down.
+        if facts.base != place, let folder = facts.misplacedFolder { return .waitFor(folder) }
         if facts.base != place, let occupant = facts.occupant {
             return facts.isInCycle && facts.base != nil ? .stepAside : .waitFor(occupant)
         }

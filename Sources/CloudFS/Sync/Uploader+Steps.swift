@@ -153,6 +153,10 @@ extension Uploader {
             logger.debug("deleted on both sides", metadata: ["item.id": "\(id)"])
         } catch  where error.code == .remoteChanged || error.code == .notEmpty {
             isEdited = true
+            logger.notice(
+                "the cloud has an edit of what was deleted here; it comes back",
+                metadata: ["item.id": "\(id)", "error": "\(error)"]
+            )
         }
         try await pool.engine { try self.catalog.write { try $0.removeBase(of: id) } }
         // The edit wins: what is there comes back as an item of its own.

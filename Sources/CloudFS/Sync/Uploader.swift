@@ -143,7 +143,7 @@ final class Uploader: Sendable {
     private func didFail(_ id: ItemID, _ error: CloudFSError) async {
         connection.didFail(error)
         do {
-            if error.code == .cancelled {
+            if error.code == .cancelled || error.code == .claimed {
                 let later = clocks.now() + files.quietTime
                 try await pool.engine {
                     try self.catalog.write { try $0.postpone(id, until: later) }
