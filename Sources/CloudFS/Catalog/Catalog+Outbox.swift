@@ -101,6 +101,7 @@ extension CatalogWriter {
             """
             INSERT INTO outbox (item, not_before) VALUES (?, ?)
             ON CONFLICT (item) DO UPDATE SET not_before = excluded.not_before, attempts = 0,
+                is_held = 0,
                 error_code = NULL, error_message = NULL
             """,
             [id.rawValue, notBefore.nanoseconds]

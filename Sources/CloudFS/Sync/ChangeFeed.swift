@@ -20,6 +20,8 @@ final class ChangeFeed: Sendable {
     private struct State {
         /// Folders to be listed again soon.
         var hints: Set<ItemID> = []
+        /// Folders whose listing met something that this machine was changing itself.
+        var blurred: Set<ItemID> = []
         var flights: [ItemID: Task<Result<RemoteApplier.Outcome, CloudFSError>, Never>] = [:]
         var isScanning = false
         var hasCompared = false
@@ -186,6 +188,15 @@ final class ChangeFeed: Sendable {
         hinted.raise()
     }
 
+    /// Lists again what could not be seen clearly while this machine was changing it.
+    func lookAgain() {
+        let folders = state.withLock { state in
+            defer { state.blurred = [] }
+            return state.blurred
+        }
+        if !folders.isEmpty { hint(Array(folders)) }
+    }
+
     /// Lists again, soon, the folder that holds the item in the cloud.
     func hintParent(of id: ItemID) async {
         do {
@@ -333,7 +344,7 @@ final class ChangeFeed: Sendable {
                 case .success(let outcome):
                     missing.append((folder, outcome.missing))
                     queue += outcome.unlisted
-                    if outcome.isBlurred { hint([folder]) }
+                    if outcome.isBlurred { state.withLock { _ = $0.blurred.insert(folder) } }
                 case .failure(let error)
                 where error.code == .notFound || error.code == .notDirectory:
                     await hintParent(of: folder)

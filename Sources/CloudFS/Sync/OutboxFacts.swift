@@ -124,3 +124,19 @@ struct OutboxFacts: Sendable {
         }
     }
 }
+
+extension OutboxStep {
+    /// What a request needs to stay where it is; `nil` for steps that send no request.
+    func reservation(_ facts: OutboxFacts) -> PathReservations.Reservation? {
+        let own = [facts.remotePath, facts.folderPath].compactMap { $0 }
+        let isFolder = facts.record.item.kind == .folder
+        switch self {
+        case .done, .hold, .waitFor, .hydrate, .erase, .keepHere: return nil
+        case .createFolder, .createSymlink, .upload, .updateMetadata:
+            return PathReservations.Reservation(paths: own, changesSubtree: false)
+        case .move, .stepAside, .delete:
+            let paths = isFolder ? [facts.remotePath].compactMap { $0 } : own
+            return PathReservations.Reservation(paths: paths, changesSubtree: isFolder)
+        }
+    }
+}

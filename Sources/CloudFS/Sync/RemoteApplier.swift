@@ -94,7 +94,10 @@ final class RemoteApplier: Sendable {
                 }
             }
         }
-        outcome.missing = missing.filter { !mutations.blurs($0, since: mark) }
+        let isStill = try await pool.engine {
+            try self.catalog.read { try self.isStill(folder, at: path, since: mark, $0) }
+        }
+        outcome.missing = isStill ? missing.filter { !mutations.blurs($0, since: mark) } : []
         if outcome.missing.count < missing.count { outcome.isBlurred = true }
         return outcome
     }
@@ -116,7 +119,10 @@ final class RemoteApplier: Sendable {
         }
         let movedItems = moves
         let page = try await pool.engine {
-            try self.catalog.write { writer in
+            try self.catalog.write { writer -> PageChanges.Outcome in
+                guard try self.isStill(folder, at: path, since: mark, writer.reader) else {
+                    return PageChanges.Outcome(isBlurred: true)
+                }
                 var page = PageChanges(
                     applier: self,
                     writer: writer,
@@ -136,6 +142,23 @@ final class RemoteApplier: Sendable {
         for (id, remote) in page.contents {
             try await applyContent(of: id, remote, in: folder)
         }
+    }
+
+    /// Whether a path still means the folder it meant when its listing began: neither it nor a
+    /// folder above was moved by this machine meanwhile.
+    private func isStill(
+        _ folder: ItemID,
+        at path: RemotePath,
+        since mark: UInt64,
+        _ reader: CatalogReader
+    ) throws -> Bool {
+        guard try reader.remotePath(of: folder) == path else { return false }
+        var current: ItemID? = folder
+        while let id = current {
+            if mutations.blurs(id, since: mark) { return false }
+            current = try reader.base(of: id)?.parent
+        }
+        return true
     }
 
     /// What of a page is as the base says, what differs, and what is known from elsewhere.

@@ -17,6 +17,7 @@ final class Uploader: Sendable {
     private struct State {
         var active: Set<ItemID> = []
         var isPaused = false
+        var reservations = PathReservations()
     }
 
     private let state = Mutex(State())
@@ -106,6 +107,7 @@ final class Uploader: Sendable {
 
     private func finish(_ id: ItemID) {
         state.withLock { _ = $0.active.remove(id) }
+        feed.lookAgain()
         wake.raise()
     }
 
@@ -144,7 +146,8 @@ final class Uploader: Sendable {
         connection.didFail(error)
         do {
             if error.code == .cancelled || error.code == .claimed {
-                let later = clocks.now() + files.quietTime
+                let pause = error.code == .claimed ? .milliseconds(200) : files.quietTime
+                let later = clocks.now() + min(pause, files.quietTime)
                 try await pool.engine {
                     try self.catalog.write { try $0.postpone(id, until: later) }
                 }
@@ -187,17 +190,45 @@ final class Uploader: Sendable {
             }
             last = step
             do throws(CloudFSError) {
-                guard try await take(step, id, facts, depth: depth) else { return }
-            } catch
-                where error.code == .remoteChanged || error.code == .exists
-                || error.code == .notFound
-            {
+                guard try await takeReserved(step, id, facts, depth: depth) else { return }
+            } catch {
+                guard [.remoteChanged, .exists, .notFound].contains(error.code), refreshes < 3
+                else { throw error }
                 // The cloud is not as the catalog says: look, let the reconciler decide, go on.
                 refreshes += 1
-                guard refreshes <= 3 else { throw error }
+                last = nil
                 try await look(at: facts)
             }
         }
+    }
+
+    /// Takes a step while no folder moves beneath the paths that it names.
+    private func takeReserved(
+        _ step: OutboxStep,
+        _ id: ItemID,
+        _ facts: OutboxFacts,
+        depth: Int
+    ) async throws(CloudFSError) -> Bool {
+        guard let reservation = step.reservation(facts) else {
+            return try await take(step, id, facts, depth: depth)
+        }
+        guard state.withLock({ $0.reservations.reserve(reservation, for: id) }) else {
+            throw CloudFSError(.claimed, "a folder is moving", item: id)
+        }
+        defer { state.withLock { $0.reservations.release(id) } }
+        // A folder may have moved between the decision and the reservation.
+        let paths = try await pool.engine {
+            try self.catalog.read { reader in
+                (
+                    try reader.remotePath(of: id),
+                    try reader.name(of: id).flatMap { try reader.remotePath(of: $0.parent) }
+                )
+            }
+        }
+        guard paths.0 == facts.remotePath, paths.1 == facts.folderPath else {
+            throw CloudFSError(.claimed, "a folder was moved", item: id)
+        }
+        return try await take(step, id, facts, depth: depth)
     }
 
     /// Decides the next step, and ends the row in the same transaction if there is none.
