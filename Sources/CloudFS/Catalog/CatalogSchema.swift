@@ -1,6 +1,8 @@
 import GRDB
 
-/// The tables of the catalog. A migration is never edited once it was shipped.
+/// The tables of the catalog.
+///
+/// A migration is never edited once it was shipped.
 ///
 /// Three states of an item are kept apart: *local* is `item` and `name`; *base* is what this
 /// machine and the cloud last agreed on; *newer* is a state of the cloud that is known but not

@@ -5,7 +5,8 @@ import Glibc
 ///
 /// Every call may block on the local disk; never call it in a task.
 ///
-/// `Sendable`: the descriptor is constant until `deinit`, and the kernel orders what is done with it.
+/// `Sendable`: the descriptor is constant until `deinit`, and the kernel orders what is done with
+/// it.
 final class ContentFile: Sendable {
     let descriptor: Int32
 

@@ -166,7 +166,8 @@ final class LockCoordinator: Sendable {
 
     /// Brings the region to what the table says of one item.
     ///
-    /// New records come before old ones go: a process killed in between leaves too many locks, which
+    /// New records come before old ones go: a process killed in between leaves too many locks,
+    /// which
     /// their owner's next step mends, and never too few.
     private func keep(_ item: ItemID, _ family: FileLock.Family, _ state: inout State) {
         guard let region else { return }

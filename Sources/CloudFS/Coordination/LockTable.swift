@@ -19,7 +19,8 @@ struct LockTable: Sendable {
 
     enum Action: Hashable, Sendable {
         case granted(Token)
-        /// `lockHeld` when somebody holds a conflicting lock, `tooManyOpen` when there are too many.
+        /// `lockHeld` when somebody holds a conflicting lock, `tooManyOpen` when there are too
+        /// many.
         case refused(Token, CloudFSError.Code)
         /// Waiting would never end: those in the way wait, in turn, for this owner.
         case deadlock(Token)

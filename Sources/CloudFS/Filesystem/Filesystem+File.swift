@@ -223,7 +223,8 @@ extension Filesystem {
         )
     }
 
-    /// Absent bytes count as data: taken for holes, they would be stored as zeros by `cp` and `tar`.
+    /// Absent bytes count as data: taken for holes, they would be stored as zeros by `cp` and
+    /// `tar`.
     func seek(
         _ handle: UInt64,
         offset: Int64,

@@ -1,6 +1,8 @@
 import Glibc
 
-/// Reads the clocks. Tests give the engine others.
+/// Reads the clocks.
+///
+/// Tests give the engine others.
 struct Clocks: Sendable {
     /// The time of day, as files carry it.
     var now: @Sendable () -> Timestamp

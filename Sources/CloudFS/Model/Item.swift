@@ -1,4 +1,6 @@
-/// What an item is. Fifos and sockets live on this machine only.
+/// What an item is.
+///
+/// Fifos and sockets live on this machine only.
 public enum ItemKind: Int, Sendable, CaseIterable {
     case file = 1
     case folder = 2

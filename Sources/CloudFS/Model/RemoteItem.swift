@@ -79,7 +79,9 @@ public struct SyncAnchor: Hashable, Sendable {
     }
 }
 
-/// Where something may have changed. A hint is never the truth: a listing is.
+/// Where something may have changed.
+///
+/// A hint is never the truth: a listing is.
 public enum ChangeHint: Hashable, Sendable {
     /// The children of this folder: some appeared, changed, moved or went.
     case children(of: RemotePath)

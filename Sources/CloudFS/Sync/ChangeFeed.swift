@@ -216,7 +216,8 @@ final class ChangeFeed: Sendable {
 
     /// Makes sure that the children of a folder are known.
     ///
-    /// - Throws: `offline` or `timedOut` when they cannot be known; never `notFound` for that reason.
+    /// - Throws: `offline` or `timedOut` when they cannot be known; never `notFound` for that
+    /// reason.
     func ensureListed(_ folder: ItemID) async throws(CloudFSError) {
         let outcome = try await list(folder)
         enqueueUnlisted(outcome)

@@ -41,7 +41,8 @@ struct ReadStream: Sendable {
         readInWindow += count
     }
 
-    /// Opens the window once enough was read in a row, and doubles it each time it was read through.
+    /// Opens the window once enough was read in a row, and doubles it each time it was read
+    /// through.
     mutating func growWindow() {
         if window == 0 {
             guard isHabit else { return }

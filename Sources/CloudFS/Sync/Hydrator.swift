@@ -111,7 +111,9 @@ final class Hydrator: Sendable {
 
     // MARK: - Actions
 
-    /// Runs what the plan decided. Call it with no lock held.
+    /// Runs what the plan decided.
+    ///
+    /// Call it with no lock held.
     func perform(_ actions: [HydrationPlan.Action], on file: OpenFile) {
         for action in actions {
             switch action {
@@ -254,7 +256,8 @@ final class Hydrator: Sendable {
             else { throw CloudFSError(.cancelled, "the content was replaced", item: file.id) }
             let range = offset..<offset + Int64(bytes.count)
             for part in plan.wanted(of: range, for: request) {
-                // The tail of a file that was cut meanwhile is not wanted, nor is any of it present.
+                // The tail of a file that was cut meanwhile is not wanted, nor is any of it
+                // present.
                 let lower = Int(part.lowerBound - offset)
                 let upper = Int(part.upperBound - offset)
                 try content.write(bytes[lower..<upper], at: part.lowerBound)

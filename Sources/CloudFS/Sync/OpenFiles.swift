@@ -155,8 +155,9 @@ final class OpenFiles: Sendable {
         if isErased { discards.raise() }
     }
 
-    /// Notes that a program opened a file. Kept in memory until `saveUses`: an open must not cost
-    /// a transaction.
+    /// Notes that a program opened a file.
+    ///
+    /// Kept in memory until `saveUses`: an open must not cost a transaction.
     func noteUse(of id: ItemID) {
         let now = clocks.now()
         let isFull = uses.withLock { uses in
@@ -185,7 +186,9 @@ final class OpenFiles: Sendable {
         if isErased { discards.raise() }
     }
 
-    /// Erases an item that has neither name nor base. Its state is loaded anew if it is used again.
+    /// Erases an item that has neither name nor base.
+    ///
+    /// Its state is loaded anew if it is used again.
     private func eraseIfForgotten(
         _ state: inout OpenFile.State,
         _ id: ItemID

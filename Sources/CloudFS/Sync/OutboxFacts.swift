@@ -9,6 +9,14 @@ struct OutboxFacts: Sendable {
     var folderPath: RemotePath?
     var attributes: [String: [UInt8]]
 
+    /// How names begin that items have in the cloud while they make room for others.
+    static let asidePrefix = ".cloudfs-moving-"
+
+    /// Whether the item made room and waits for its turn.
+    var isAside: Bool {
+        base.map { $0.name.starts(with: Self.asidePrefix.utf8) } ?? false
+    }
+
     /// Where the item is in the cloud, and where it is to be.
     var places: [RemoteMutations.Place] {
         [facts.place, facts.base].compactMap { place in

@@ -1,7 +1,8 @@
 /// Which paths of the cloud requests under way rely on, so that no folder moves beneath them.
 ///
 /// A path names an item only as long as no folder above it moves. So a request that moves or
-/// deletes a folder and requests that name anything inside of it, before or after, exclude each other.
+/// deletes a folder and requests that name anything inside of it, before or after, exclude each
+/// other.
 struct PathReservations: Sendable {
     struct Reservation: Sendable {
         var paths: [RemotePath]

@@ -73,7 +73,8 @@ extension RemoteApplier {
 
     /// Whether the bytes here are those of `remote`, although the tokens differ.
     ///
-    /// Asked only when size says that it is possible and the provider can tell without sending them.
+    /// Asked only when size says that it is possible and the provider can tell without sending
+    /// them.
     private func hasSameBytes(
         _ id: ItemID,
         as remote: RemoteItem
@@ -214,7 +215,9 @@ extension RemoteApplier {
     }
 
     /// Both sides have bytes of their own: the remote version gets the name, the local one a new
-    /// name and a new document id. The local bytes keep their row, and so their open handles.
+    /// name and a new document id.
+    ///
+    /// The local bytes keep their row, and so their open handles.
     private func keepBoth(
         _ state: inout OpenFile.State,
         _ id: ItemID,

@@ -9,11 +9,11 @@ extension Uploader {
         _ step: OutboxStep,
         _ id: ItemID,
         _ facts: OutboxFacts,
-        depth: Int
+        chain: [ItemID]
     ) async throws(CloudFSError) -> Bool {
         switch step {
         case .done, .hold, .erase: return false
-        case .waitFor(let other): return try await letGoFirst(other, before: id, depth: depth)
+        case .waitFor(let other): return try await letGoFirst(other, before: id, chain: chain)
         case .createFolder, .createSymlink: try await create(id, facts)
         case .move: try await move(id, facts, to: try wantedPath(facts), inPlace: true)
         case .stepAside: try await stepAside(id, facts)
@@ -123,7 +123,7 @@ extension Uploader {
     /// Two items want each other's place: one moves to a name of its own for a moment.
     private func stepAside(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) {
         let (path, _) = try remotePath(facts)
-        let name = try ItemName(".cloudfs-moving-\(facts.record.item.documentID)")
+        let name = try ItemName(OutboxFacts.asidePrefix + facts.record.item.documentID.description)
         try await move(id, facts, to: path.parent.appending(name), inPlace: false)
     }
 

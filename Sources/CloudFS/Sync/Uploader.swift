@@ -136,7 +136,7 @@ final class Uploader: Sendable {
 
     private func send(_ id: ItemID) async {
         do throws(CloudFSError) {
-            try await run(id, depth: 0)
+            try await run(id, chain: [])
         } catch {
             await didFail(id, error)
         }
@@ -179,18 +179,26 @@ final class Uploader: Sendable {
     }
 
     /// Takes the item through its steps until nothing is left to send.
-    func run(_ id: ItemID, depth: Int) async throws(CloudFSError) {
+    ///
+    /// - Parameter chain: Items that wait for this one, the first first.
+    func run(_ id: ItemID, chain: [ItemID]) async throws(CloudFSError) {
         var refreshes = 0
         var last: OutboxStep?
         while !Task.isCancelled {
-            guard let (step, facts) = try await next(id) else { return }
+            guard let (decided, facts) = try await next(id) else { return }
+            var step = decided
+            if case .waitFor(let other) = step, chain.contains(other) {
+                // They wait for each other: this one makes room and is moved when its turn comes.
+                guard facts.base != nil, !facts.isAside else { return }
+                step = .stepAside
+            }
             // A step that changed nothing would be taken for ever: it waits its turn again.
             guard step != last else {
                 throw CloudFSError(.cancelled, "\(step) did not help", item: id)
             }
             last = step
             do throws(CloudFSError) {
-                guard try await takeReserved(step, id, facts, depth: depth) else { return }
+                guard try await takeReserved(step, id, facts, chain: chain) else { return }
             } catch {
                 guard [.remoteChanged, .exists, .notFound].contains(error.code), refreshes < 3
                 else { throw error }
@@ -207,10 +215,10 @@ final class Uploader: Sendable {
         _ step: OutboxStep,
         _ id: ItemID,
         _ facts: OutboxFacts,
-        depth: Int
+        chain: [ItemID]
     ) async throws(CloudFSError) -> Bool {
         guard let reservation = step.reservation(facts) else {
-            return try await take(step, id, facts, depth: depth)
+            return try await take(step, id, facts, chain: chain)
         }
         guard state.withLock({ $0.reservations.reserve(reservation, for: id) }) else {
             throw CloudFSError(.claimed, "a folder is moving", item: id)
@@ -228,7 +236,7 @@ final class Uploader: Sendable {
         guard paths.0 == facts.remotePath, paths.1 == facts.folderPath else {
             throw CloudFSError(.claimed, "a folder was moved", item: id)
         }
-        return try await take(step, id, facts, depth: depth)
+        return try await take(step, id, facts, chain: chain)
     }
 
     /// Decides the next step, and ends the row in the same transaction if there is none.
@@ -277,9 +285,9 @@ final class Uploader: Sendable {
     func letGoFirst(
         _ other: ItemID,
         before id: ItemID,
-        depth: Int
+        chain: [ItemID]
     ) async throws(CloudFSError) -> Bool {
-        let isFree = state.withLock { depth < 64 && $0.active.insert(other).inserted }
+        let isFree = state.withLock { chain.count < 64 && $0.active.insert(other).inserted }
         guard isFree else {
             let soon = clocks.now() + .milliseconds(200)
             try await pool.engine { try self.catalog.write { try $0.postpone(id, until: soon) } }
@@ -294,7 +302,7 @@ final class Uploader: Sendable {
                 return try writer.reader.outboxEntry(of: other)?.isHeld ?? false
             }
         }
-        if !isHeld { try await run(other, depth: depth + 1) }
+        if !isHeld { try await run(other, chain: chain + [id]) }
         return try await pool.engine {
             try self.catalog.write { writer in
                 guard try writer.reader.outboxEntry(of: other)?.isHeld == true else {

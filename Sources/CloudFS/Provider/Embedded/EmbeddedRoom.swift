@@ -44,7 +44,8 @@ struct EmbeddedRoom: Sendable {
 
     /// Removes what a crash of this device left behind.
     ///
-    /// The lock must be held. An unfinished upload goes, and so does a version that was displaced or deleted on
+    /// The lock must be held. An unfinished upload goes, and so does a version that was displaced
+    /// or deleted on
     /// purpose. Anything else got here in the moment of a crash, while a foreign program changed
     /// the same item; it may be the only copy and goes to `lost+found`.
     func removeLeftovers(of device: EmbeddedDeviceName) throws {
