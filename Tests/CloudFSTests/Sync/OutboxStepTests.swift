@@ -1,0 +1,98 @@
+import Testing
+
+@testable import CloudFS
+
+/// What is sent next, for every combination of facts that matters.
+@Suite struct OutboxStepTests {
+    private typealias Place = OutboxStep.Facts.Place
+
+    private static let here = Place(parent: .root, name: Array("a".utf8))
+    private static let there = Place(parent: .root, name: Array("b".utf8))
+
+    private static func facts(
+        _ kind: ItemKind = .file,
+        at place: OutboxStep.Facts.Place?,
+        base: OutboxStep.Facts.Place?,
+        _ change: (inout OutboxStep.Facts) -> Void = { _ in }
+    ) -> OutboxStep.Facts {
+        var facts = OutboxStep.Facts(kind: kind)
+        facts.place = place
+        facts.base = base
+        change(&facts)
+        return facts
+    }
+
+    @Test(arguments: [
+        (ItemKind.file, OutboxStep.upload), (.folder, .createFolder), (.symlink, .createSymlink),
+        (.fifo, .done), (.socket, .done),
+    ])
+    func `a new item is made in the cloud as what it is`(kind: ItemKind, step: OutboxStep) {
+        #expect(OutboxStep.next(Self.facts(kind, at: Self.here, base: nil)) == step)
+    }
+
+    @Test func `a deleted item is deleted there, or forgotten if the cloud never had it`() {
+        #expect(OutboxStep.next(Self.facts(at: nil, base: Self.here)) == .delete)
+        #expect(OutboxStep.next(Self.facts(at: nil, base: nil)) == .erase)
+    }
+
+    @Test func `a folder goes after what the cloud still has in it`() {
+        let facts = Self.facts(.folder, at: nil, base: Self.here) {
+            $0.remainingChild = ItemID(7)
+        }
+        #expect(OutboxStep.next(facts) == .waitFor(ItemID(7)))
+    }
+
+    @Test func `a name moves before content, and content before metadata`() {
+        let all = Self.facts(at: Self.there, base: Self.here) {
+            $0.isDirty = true
+            $0.hasChangedMetadata = true
+        }
+        #expect(OutboxStep.next(all) == .move)
+        var placed = all
+        placed.base = Self.there
+        #expect(OutboxStep.next(placed) == .upload)
+        placed.isDirty = false
+        #expect(OutboxStep.next(placed) == .updateMetadata)
+        placed.hasChangedMetadata = false
+        #expect(OutboxStep.next(placed) == .done)
+    }
+
+    @Test func `who has the wanted place goes first, unless both want each other's`() {
+        var facts = Self.facts(at: Self.there, base: Self.here) { $0.occupant = ItemID(9) }
+        #expect(OutboxStep.next(facts) == .waitFor(ItemID(9)))
+        facts.isInCycle = true
+        #expect(OutboxStep.next(facts) == .stepAside)
+    }
+
+    @Test func `folders above are made and moved first`() {
+        let unmade = Self.facts(at: Self.here, base: nil) { $0.isParentInCloud = false }
+        #expect(OutboxStep.next(unmade) == .waitFor(.root))
+        let misplaced = Self.facts(at: Self.there, base: Self.here) {
+            $0.misplacedFolder = ItemID(3)
+        }
+        #expect(OutboxStep.next(misplaced) == .waitFor(ItemID(3)))
+    }
+
+    @Test func `absent bytes are fetched before a file is sent, and never made up`() {
+        let partial = Self.facts(at: Self.here, base: Self.here) {
+            $0.isDirty = true
+            $0.isResident = false
+        }
+        #expect(OutboxStep.next(partial) == .hydrate)
+        var lost = partial
+        lost.isBaseLost = true
+        #expect(OutboxStep.next(lost) == .keepHere)
+    }
+
+    @Test func `ignored and excluded items stay here`() {
+        #expect(
+            OutboxStep.next(Self.facts(at: Self.here, base: nil) { $0.isIgnored = true }) == .hold
+        )
+        for base in [nil, Self.here] {
+            for place in [nil, Self.here] {
+                let facts = Self.facts(at: place, base: base) { $0.isExcluded = true }
+                #expect(OutboxStep.next(facts) == .hold)
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+import Testing
+
+@testable import CloudFS
+
+@Suite struct RemoteMutationsTests {
+    private static let place = RemoteMutations.Place(parent: .root, name: [0x61])
+
+    @Test func `what is being changed is blurred, item and place`() {
+        let mutations = RemoteMutations()
+        let mark = mutations.beginListing()
+        #expect(!mutations.blurs(ItemID(5), since: mark))
+        mutations.begin(ItemID(5), at: [Self.place])
+        #expect(mutations.blurs(ItemID(5), since: mark))
+        #expect(mutations.blurs(Self.place, since: mark))
+    }
+
+    @Test func `a listing that began before the end is blurred, a later one is not`() {
+        let mutations = RemoteMutations()
+        let before = mutations.beginListing()
+        mutations.begin(ItemID(5), at: [Self.place])
+        mutations.end(ItemID(5), at: [Self.place])
+        let after = mutations.beginListing()
+        #expect(mutations.blurs(ItemID(5), since: before))
+        #expect(mutations.blurs(Self.place, since: before))
+        #expect(!mutations.blurs(ItemID(5), since: after))
+        #expect(!mutations.blurs(Self.place, since: after))
+    }
+}
