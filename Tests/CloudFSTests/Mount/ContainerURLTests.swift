@@ -4,12 +4,12 @@ import Testing
 
 @Suite struct ContainerURLTests {
     @Test(arguments: [
-        ("local:/srv/cloud", "/srv/cloud"), ("local:cloud", "/work/cloud"),
-        ("local:./a/../b/", "/work/b"), ("local:///srv//cloud", "/srv/cloud"),
+        ("local:/srv/cloud", "/srv/cloud"), ("local:cloud", "/there/cloud"),
+        ("local:./a/../b/", "/there/b"), ("local:///srv//cloud", "/srv/cloud"),
         ("local:~/Cloud", "/home/ann/Cloud"), ("local:/a:b", "/a:b"), ("local:/", "/"),
     ])
     func `a local URL names an absolute path`(text: String, path: String) throws {
-        let url = try ContainerURL(text, base: "/work", home: "/home/ann")
+        let url = try ContainerURL(text, base: "/there", home: "/home/ann")
         #expect(url == .local(path: path))
         #expect(url.description == "local:\(path)")
     }

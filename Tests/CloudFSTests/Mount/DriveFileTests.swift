@@ -71,7 +71,7 @@ import Testing
 
         arguments.source = "elsewhere"
         let moved = try MountConfiguration(arguments, host: .test())
-        #expect(moved.mountpoint == "/work/elsewhere")
+        #expect(moved.mountpoint == "/there/elsewhere")
         #expect(moved.containers == configuration.containers)
 
         arguments.source = "local:/other"

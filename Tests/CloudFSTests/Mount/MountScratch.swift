@@ -45,7 +45,7 @@ extension MountConfiguration.Host {
     static func test(
         _ environment: [String: String] = ["HOME": "/home/ann"],
         userID: UInt32 = 1000,
-        workingDirectory: String = "/work"
+        workingDirectory: String = "/there"
     ) -> Self {
         Self(
             environment: environment,
