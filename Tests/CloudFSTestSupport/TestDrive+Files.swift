@@ -195,6 +195,6 @@ extension TestDrive {
     /// Waits until nothing is left to upload.
     public func drain() async throws {
         guard !TestDrive.isNative else { return }
-        try await mustDo(["drain", "--wait"], within: .seconds(60))
+        try await mustDo(["drain", "--wait"], within: .seconds(150))
     }
 }

@@ -60,6 +60,8 @@ struct ControlSocket: Sendable {
         try Self.unlinkIfPresent(privatePath)
         let folder = try lockFolder()
         defer { close(folder) }
+        // Our own socket may still answer for a moment: it is closed in the background.
+        for _ in 0..<40 where SocketProbe.ask(path) == .listening { usleep(50_000) }
         guard SocketProbe.ask(path) != .listening else { return }
         try Self.unlinkIfPresent(path)
         try Self.unlinkIfPresent(directory.recordPath(mountpoint: record.mountpoint))
