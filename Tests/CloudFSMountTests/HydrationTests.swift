@@ -124,6 +124,33 @@ struct HydrationTests {
     }
 
     @Test(.onMounts)
+    func `files are fetched from a folder that is being moved in the cloud`() async throws {
+        let count = 300
+        try await TestDrive.with(
+            TestMount.Options.latency("30ms"),
+            prepare: Filling { cloud in
+                for number in 0..<count { try cloud.write("f0/sub/\(number)", Self.bytes(100)) }
+            }
+        ) { drive in
+            // Names change again and again while each file is fetched, under whatever name.
+            try await drive.run(
+                """
+                ls f0/sub > /dev/null
+                (cd f0/sub; for number in {0..\(count - 1)}; do
+                    cmp $number "$CLOUD"/f*/sub/$number 2>> "$SCRATCH/errors" || true
+                done) &
+                for move in {1..40}; do
+                    mv f$((move - 1)) f$move
+                    cloudfs drain --wait > /dev/null
+                done
+                wait
+                ! grep -v "$CLOUD" "$SCRATCH/errors"
+                """
+            )
+        }
+    }
+
+    @Test(.onMounts)
     func `a read waits for its own range only`() async throws {
         try await TestDrive.with(
             TestMount.Options.bandwidth("4MB"),

@@ -51,12 +51,18 @@ extension CatalogReader {
 
     /// Where the item is in the cloud; `nil` if the cloud does not have it.
     func remotePath(of id: ItemID) throws -> RemotePath? {
-        var names: [ItemName] = []
+        try remoteLineage(of: id).map { lineage in try RemotePath(lineage: lineage) }
+    }
+
+    /// The item and the folders above it in the cloud, without the root; `nil` if the cloud does
+    /// not have it.
+    func remoteLineage(of id: ItemID) throws -> [BaseRecord]? {
+        var lineage: [BaseRecord] = []
         var current = id
         while true {
             guard let base = try base(of: current) else { return nil }
-            guard let parent = base.parent else { return RemotePath(names.reversed()) }
-            names.append(try ItemName(base.name))
+            guard let parent = base.parent else { return lineage }
+            lineage.append(base)
             current = parent
         }
     }
@@ -266,5 +272,14 @@ extension CatalogWriter {
             "UPDATE item SET metadata_changed = 0 WHERE id = ? AND changed <= ?",
             [id.rawValue, moment.nanoseconds]
         )
+    }
+}
+
+extension RemotePath {
+    /// The path of an item, from the item and the folders above it, without the root.
+    init(lineage: [BaseRecord]) throws(CloudFSError) {
+        var names: [ItemName] = []
+        for base in lineage.reversed() { names.append(try ItemName(base.name)) }
+        self.init(names)
     }
 }

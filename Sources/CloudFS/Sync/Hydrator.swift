@@ -164,16 +164,19 @@ final class Hydrator: Sendable {
         let reached = ReachedOffset(range.lowerBound)
         let end = files.clocks.elapsed() + min(Self.patience, files.hydration.settings.stallTimeout)
         var delay = Duration.milliseconds(50)
+        var origin: Origin?
         while true {
             let rest = reached.offset.withLock { $0 }..<range.upperBound
             guard !rest.isEmpty else { return nil }
-            guard let error = await attempt(request, rest, generation, of: file, reached) else {
+            do throws(CloudFSError) {
+                let current = try await self.origin(of: file)
+                origin = current
+                try await attempt(request, rest, generation, of: file, from: current, reached)
                 return nil
-            }
-            var isWorthIt = error.code == .offline || error.code == .timedOut
-            if error.code == .remoteChanged { isWorthIt = await wasChangedHere(file) }
-            guard isWorthIt, !Task.isCancelled, files.clocks.elapsed() + delay < end else {
-                return error
+            } catch {
+                guard await isWorthAnotherTry(error, file, origin), !Task.isCancelled,
+                    files.clocks.elapsed() + delay < end
+                else { return error }
             }
             do {
                 try await Task.sleep(for: delay)
@@ -184,60 +187,74 @@ final class Hydrator: Sendable {
         }
     }
 
-    /// Whether a version is gone because this machine renamed the item or wrote its metadata: the
-    /// bytes are the same, under the tokens that the catalog has by now, or has in a moment.
-    private func wasChangedHere(_ file: OpenFile) async -> Bool {
-        if mutations.isActive(file.id) { return true }
+    /// How long a fetch is tried again while the cloud is out of reach.
+    private static let patience = Duration.seconds(5)
+
+    /// Where the cloud has the bytes of a file: what one attempt relies on.
+    private struct Origin: Equatable {
+        /// The item and the folders above it.
+        var lineage: [BaseRecord]
+        var path: RemotePath
+        var version: ItemVersion
+    }
+
+    /// Where to fetch from now.
+    ///
+    /// This machine may have written the item's metadata since the last attempt: the same bytes
+    /// are then known by other tokens.
+    private func origin(of file: OpenFile) async throws(CloudFSError) -> Origin {
+        let gone = CloudFSError(.remoteChanged, "the cloud no longer has it", item: file.id)
+        let lineage = try await blocking {
+            try self.files.catalog.read { try $0.remoteLineage(of: file.id) }
+        }
+        let base = file.state.withLock { state in
+            if let known = lineage?.first, known.size == state.base?.size { state.base = known }
+            return state.base
+        }
+        guard let lineage, let base else { throw gone }
+        return Origin(lineage: lineage, path: try RemotePath(lineage: lineage), version: base.version)
+    }
+
+    /// Whether a failed attempt may do better in a moment.
+    private func isWorthAnotherTry(
+        _ error: CloudFSError,
+        _ file: OpenFile,
+        _ origin: Origin?
+    ) async -> Bool {
+        switch error.code {
+        case .offline, .timedOut: return true
+        case .remoteChanged, .notFound: break
+        default: return false
+        }
+        guard let origin else { return false }
+        // The item was not where it was looked for because this machine is moving it, or a folder
+        // above it, or writes its metadata; or has done so since.
+        if origin.lineage.contains(where: { mutations.isActive($0.item) }) { return true }
         do throws(CloudFSError) {
-            let known = try await blocking {
-                try self.files.catalog.read { try $0.base(of: file.id) }
-            }
-            return file.state.withLock { state in
-                guard let known, let base = state.base, known.version != base.version,
-                    known.size == base.size
-                else { return false }
-                state.base = known
-                return true
-            }
+            return try await self.origin(of: file) != origin
         } catch {
-            logger.error("the base of a file is unknown", metadata: ["error": "\(error)"])
+            logger.debug("a file is gone", metadata: ["item.id": "\(file.id)", "error": "\(error)"])
             return false
         }
     }
-
-    /// How long a fetch is tried again while the cloud is out of reach.
-    private static let patience = Duration.seconds(5)
 
     private func attempt(
         _ request: HydrationPlan.RequestID,
         _ range: Range<Int64>,
         _ generation: Int64,
         of file: OpenFile,
+        from origin: Origin,
         _ reached: ReachedOffset
-    ) async -> CloudFSError? {
-        do {
-            counters.withLock { $0.requests += 1 }
-            let base = file.state.withLock { $0.base }
-            let path = try await blocking {
-                try self.files.catalog.read { try $0.remotePath(of: file.id) }
+    ) async throws(CloudFSError) {
+        counters.withLock { $0.requests += 1 }
+        try await provider.fetch(origin.path, range: range, version: origin.version) {
+            offset,
+            bytes throws(CloudFSError) in
+            let actions = try await self.blocking {
+                try self.fill(request, generation, offset, bytes, of: file)
             }
-            guard let base, let path else {
-                throw CloudFSError(.remoteChanged, "the cloud no longer has it", item: file.id)
-            }
-            try await provider.fetch(path, range: range, version: base.version) {
-                offset,
-                bytes throws(CloudFSError) in
-                let actions = try await self.blocking {
-                    try self.fill(request, generation, offset, bytes, of: file)
-                }
-                reached.offset.withLock { $0 = offset + Int64(bytes.count) }
-                self.perform(actions, on: file)
-            }
-            return nil
-        } catch let error as CloudFSError {
-            return error
-        } catch {
-            return CloudFSError(.internalFailure, "a fetch failed", item: file.id, cause: error)
+            reached.offset.withLock { $0 = offset + Int64(bytes.count) }
+            self.perform(actions, on: file)
         }
     }
 
