@@ -212,7 +212,11 @@ final class Hydrator: Sendable {
             return state.base
         }
         guard let lineage, let base else { throw gone }
-        return Origin(lineage: lineage, path: try RemotePath(lineage: lineage), version: base.version)
+        return Origin(
+            lineage: lineage,
+            path: try RemotePath(lineage: lineage),
+            version: base.version
+        )
     }
 
     /// Whether a failed attempt may do better in a moment.
@@ -233,7 +237,10 @@ final class Hydrator: Sendable {
         do throws(CloudFSError) {
             return try await self.origin(of: file) != origin
         } catch {
-            logger.debug("a file is gone", metadata: ["item.id": "\(file.id)", "error": "\(error)"])
+            logger.debug(
+                "a file is gone",
+                metadata: ["item.id": "\(file.id)", "error": "\(error)"]
+            )
             return false
         }
     }
