@@ -11,7 +11,7 @@ struct Daemon {
         case startFailed(CloudFSError)
         case signalled(Int32)
         case ended(MountEnd)
-        case stopped(queued: Int)
+        case stopped(queued: Int?)
     }
 
     /// How long queued changes may be uploaded before the drive ends without them.
@@ -181,16 +181,17 @@ struct Daemon {
         Output.line(sentence)
     }
 
-    private func report(queued: Int, failure: CloudFSError?) {
+    private func report(queued: Int?, failure: CloudFSError?) {
         if let failure { Output.line(failure.message) }
         let sentence =
             switch queued {
-            case ...0: "the drive at \(configuration.mountpoint) has ended; nothing is queued"
+            case nil: "the queue of \(configuration.mountpoint) cannot be read; see the log"
+            case 0: "the drive at \(configuration.mountpoint) has ended; nothing is queued"
             case 1: "1 change is queued and will be uploaded at the next mount"
-            default: "\(queued) changes are queued and will be uploaded at the next mount"
+            case let count?: "\(count) changes are queued and will be uploaded at the next mount"
             }
         notifier.status(sentence)
-        if queued > 0 || readiness != nil { Output.line(sentence) }
+        if queued != 0 || readiness != nil { Output.line(sentence) }
     }
 }
 

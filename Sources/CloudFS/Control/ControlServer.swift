@@ -4,6 +4,7 @@ import HummingbirdCore
 import Logging
 import NIOCore
 import ServiceLifecycle
+import Synchronization
 
 /// Serves the control API of one drive on a Unix socket of its user.
 ///
@@ -12,6 +13,7 @@ import ServiceLifecycle
 struct ControlServer: Service {
     private let drive: any ControlledDrive
     private let socket: ControlSocket
+    private let published = Mutex<ControlSocket.Published?>(nil)
     private let limits: RequestLimits
     private let logger: Logger
     private let pool = BlockingPool(name: "cloudfs-control", width: 1)
@@ -53,7 +55,8 @@ struct ControlServer: Service {
             result = .failure(error)
         }
         do {
-            try await pool.run { [socket] in try socket.remove() }
+            let published = published.withLock { $0 }
+            try await pool.run { [socket] in try socket.remove(published) }
         } catch {
             logger.warning("the control socket was not removed", metadata: ["error": "\(error)"])
         }
@@ -68,11 +71,12 @@ struct ControlServer: Service {
                 try await application.run()
                 return .served
             }
-            group.addTask { [pool, socket, whenReady] in
+            group.addTask { [self, pool, socket, whenReady] in
                 for await _ in listening {}
                 // Cancelled: the server ended before it listened, and says why itself.
                 guard !Task.isCancelled else { return .published }
-                try await pool.run { try socket.publish() }
+                let socketID = try await pool.run { try socket.publish() }
+                published.withLock { $0 = socketID }
                 whenReady()
                 return .published
             }

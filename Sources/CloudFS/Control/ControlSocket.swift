@@ -42,27 +42,40 @@ struct ControlSocket: Sendable {
 
     /// Gives the listening socket its mode and name, and writes the record.
     ///
+    /// - Returns: What `remove` needs to know this socket from a later one.
     /// - Throws: `exists` if another daemon was faster.
-    func publish() throws(CloudFSError) {
+    func publish() throws(CloudFSError) -> Published {
         let folder = try lockFolder()
         defer { close(folder) }
         try checkIsFree()
         guard chmod(privatePath, 0o600) == 0 else { throw Self.failure(privatePath, errno) }
+        guard let published = Published(privatePath) else {
+            throw Self.failure(privatePath, errno)
+        }
         try writeRecord()
         guard rename(privatePath, path) == 0 else { throw Self.failure(path, errno) }
+        return published
+    }
+
+    /// A socket's inode: no other has it while this one has a name.
+    struct Published: Sendable, Equatable {
+        private let device: UInt
+        private let inode: UInt
+
+        fileprivate init?(_ path: String) {
+            var status = stat()
+            guard lstat(path, &status) == 0 else { return nil }
+            device = UInt(status.st_dev)
+            inode = UInt(status.st_ino)
+        }
     }
 
     /// Removes socket and record, unless they are another daemon's by now.
-    ///
-    /// To be called when the server no longer listens: a socket that somebody listens on is not
-    /// ours any more.
-    func remove() throws(CloudFSError) {
+    func remove(_ published: Published?) throws(CloudFSError) {
         try Self.unlinkIfPresent(privatePath)
         let folder = try lockFolder()
         defer { close(folder) }
-        // Our own socket may still answer for a moment: it is closed in the background.
-        for _ in 0..<40 where SocketProbe.ask(path) == .listening { usleep(50_000) }
-        guard SocketProbe.ask(path) != .listening else { return }
+        guard let published, Published(path) == published else { return }
         try Self.unlinkIfPresent(path)
         try Self.unlinkIfPresent(directory.recordPath(mountpoint: record.mountpoint))
     }

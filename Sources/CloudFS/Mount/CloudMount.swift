@@ -97,8 +97,8 @@ public final class CloudMount: Sendable {
 
     /// Unmounts, sends what can be sent until `deadline`, and stores the rest.
     ///
-    /// - Returns: How many changes stay queued for the next mount.
-    public func stop(deadline: Duration) async -> Int {
+    /// - Returns: How many changes stay queued for the next mount; `nil` if that is not known.
+    public func stop(deadline: Duration) async -> Int? {
         let (parts, session, serving) = state.withLock { ($0.parts, $0.session, $0.serving) }
         session?.unmount()
         _ = await serving?.value

@@ -221,13 +221,13 @@ final class DriveParts: Sendable {
 
     /// Sends what waits until nothing is left or `deadline` is over.
     ///
-    /// - Returns: How many changes are left.
-    func drain(deadline: Duration) async -> Int {
+    /// - Returns: How many changes are left; `nil` if the queue cannot be read.
+    func drain(deadline: Duration) async -> Int? {
         do throws(CloudFSError) {
             return try await uploader.drain(within: deadline).items
         } catch {
             logger.error("the queue cannot be read", metadata: ["error": "\(error)"])
-            return 0
+            return nil
         }
     }
 

@@ -5,28 +5,6 @@
 /// folders; `\` takes the next byte as it is; a `/` at the end means folders only. What lies in an
 /// ignored folder is ignored with it. Matching takes time in proportion to pattern times name.
 struct IgnorePatterns: Sendable {
-    /// Files that programs keep beside documents for the moment, or for one machine.
-    static let defaultPatterns = [
-        ".~lock.*#",  // LibreOffice, while a document is open
-        "~$*",  // Microsoft Office, likewise
-        ".*.sw[a-p]",  // vim's swap files
-        ".#*",  // Emacs locks
-        "#*#",  // Emacs autosaves
-        ".goutputstream-*",  // GLib, while it saves
-        ".fuse_hidden*",
-        ".nfs*",
-        "*.part",  // downloads that are not finished
-        "*.crdownload",
-        ".Trash-*/",
-        ".directory",  // Dolphin's view of a folder
-        ".DS_Store",
-        "Thumbs.db",
-        "desktop.ini",
-    ]
-
-    /// The default list.
-    static let standard = IgnorePatterns(defaultPatterns)
-
     private struct Pattern: Sendable {
         var segments: [Segment]
         var isFolderOnly: Bool

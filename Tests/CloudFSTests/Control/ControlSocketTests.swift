@@ -92,7 +92,7 @@ import Testing
         defer { close(other) }
         let error = #expect(throws: CloudFSError.self) { try socket.publish() }
         #expect(error?.code == .exists)
-        try socket.remove()
+        try socket.remove(nil)
         #expect(SocketProbe.ask(socket.path) == .listening)
         #expect(SocketProbe.ask(socket.privatePath) == .absent)
     }

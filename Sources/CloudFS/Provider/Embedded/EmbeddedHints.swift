@@ -30,18 +30,20 @@ struct EmbeddedHints {
 
     /// Takes all hints out, without those that others include.
     mutating func take() -> Set<ChangeHint> {
-        defer { self = EmbeddedHints() }
-        let roots = Set(
-            hints.compactMap { hint -> RemotePath? in
-                guard case .subtree(let path) = hint else { return nil }
-                return path
-            }
-        )
+        // Not by `defer`: optimised, that crashes (Swift 6.3.1, docs/decisions/0004).
+        let taken = hints
+        self = EmbeddedHints()
+        return Self.withoutIncluded(taken)
+    }
+
+    private static func withoutIncluded(_ hints: Set<ChangeHint>) -> Set<ChangeHint> {
+        var roots: Set<RemotePath> = []
+        for case .subtree(let path) in hints { roots.insert(path) }
         guard !roots.isEmpty else { return hints }
         return hints.filter { hint in
             switch hint {
-            case .children(let path): !Self.isInside(path, roots)
-            case .subtree(let path): path.isRoot || !Self.isInside(path.parent, roots)
+            case .children(let path): !isInside(path, roots)
+            case .subtree(let path): path.isRoot || !isInside(path.parent, roots)
             }
         }
     }
