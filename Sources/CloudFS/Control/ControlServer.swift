@@ -10,7 +10,7 @@ import Synchronization
 ///
 /// Make it before the mount: what is wrong with the runtime folder is known then, as one sentence.
 /// Run it as a service that stops after the queue was drained, so that `cloudfs` can watch.
-struct ControlServer: Service {
+final class ControlServer: Service {
     private let drive: any ControlledDrive
     private let socket: ControlSocket
     private let published = Mutex<ControlSocket.Published?>(nil)
