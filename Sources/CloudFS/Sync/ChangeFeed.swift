@@ -320,35 +320,27 @@ final class ChangeFeed: Sendable {
 
     /// Lists folders, and the new ones found in them; then removes what none of them has.
     private func process(_ folders: [ItemID]) async throws(CloudFSError) {
-        var missing: [(folder: ItemID, items: [ItemID])] = []
+        var missing: [Missing] = []
         var queue = folders
         var failure: CloudFSError?
         while !queue.isEmpty, failure == nil {
             let batch = Array(queue.prefix(Self.parallelListings))
             queue.removeFirst(batch.count)
-            let results = await withTaskGroup(
-                of: (ItemID, Result<RemoteApplier.Outcome, CloudFSError>).self
-            ) { group in
-                for folder in batch {
-                    group.addTask {
-                        do throws(CloudFSError) {
-                            return (folder, .success(try await self.list(folder, isFresh: true)))
-                        } catch {
-                            return (folder, .failure(error))
-                        }
-                    }
-                }
+            let listings = await withTaskGroup(of: Listing.self) { group in
+                for folder in batch { group.addTask { await self.listing(of: folder) } }
                 return await group.reduce(into: []) { $0.append($1) }
             }
-            for (folder, result) in results {
-                switch result {
+            for listing in listings {
+                switch listing.result {
                 case .success(let outcome):
-                    missing.append((folder, outcome.missing))
+                    missing.append(Missing(folder: listing.folder, items: outcome.missing))
                     queue += outcome.unlisted
-                    if outcome.isBlurred { state.withLock { _ = $0.blurred.insert(folder) } }
+                    if outcome.isBlurred {
+                        state.withLock { _ = $0.blurred.insert(listing.folder) }
+                    }
                 case .failure(let error)
                 where error.code == .notFound || error.code == .notDirectory:
-                    await hintParent(of: folder)
+                    await hintParent(of: listing.folder)
                 case .failure(let error):
                     failure = error
                 }
@@ -358,24 +350,50 @@ final class ChangeFeed: Sendable {
         if let failure { throw failure }
     }
 
-    private func remove(
-        _ missing: [(folder: ItemID, items: [ItemID])]
-    ) async throws(CloudFSError) {
-        for (folder, items) in missing where !items.isEmpty {
-            var items = items
-            let going = try await applier.count(items)
-            let total = try await pool.engine {
-                try self.catalog.read { try $0.residencyTotals().items }
-            }
-            if going > 100, going > total / 2 {
-                logger.warning(
-                    "more than half of the items are gone from the cloud; looking once more",
-                    metadata: ["items": "\(going)", "of": "\(total)"]
-                )
-                try await connect()
-                items = try await list(folder, isFresh: true).missing
-            }
-            try await applier.remove(items, from: folder)
+    private struct Listing: Sendable {
+        var folder: ItemID
+        var result: Result<RemoteApplier.Outcome, CloudFSError>
+    }
+
+    private func listing(of folder: ItemID) async -> Listing {
+        do throws(CloudFSError) {
+            let outcome = try await list(folder, isFresh: true)
+            return Listing(folder: folder, result: .success(outcome))
+        } catch {
+            return Listing(folder: folder, result: .failure(error))
         }
+    }
+
+    /// What the complete listing of a folder lacks.
+    private struct Missing: Sendable {
+        var folder: ItemID
+        var items: [ItemID]
+    }
+
+    private func remove(_ missing: [Missing]) async throws(CloudFSError) {
+        for listing in missing where !listing.items.isEmpty {
+            try await remove(listing)
+        }
+    }
+
+    private func remove(_ listing: Missing) async throws(CloudFSError) {
+        var items = listing.items
+        let going = try await applier.count(items)
+        let total = try await pool.engine {
+            try self.catalog.read { try $0.residencyTotals().items }
+        }
+        if going > 100, going > total / 2 {
+            logger.warning(
+                "more than half of the items are gone from the cloud; looking once more",
+                metadata: ["items": "\(going)", "of": "\(total)"]
+            )
+            try await connect()
+            items = try await list(listing.folder, isFresh: true).missing
+        }
+        logger.debug(
+            "items are gone from the cloud",
+            metadata: ["folder.id": "\(listing.folder)", "items": "\(items)"]
+        )
+        try await applier.remove(items, from: listing.folder)
     }
 }

@@ -22,22 +22,27 @@ extension RemoteApplier {
         }
     }
 
+    /// An item that may be gone, with what the cloud had in it.
+    private struct Candidate: Sendable {
+        var kind: ItemKind
+        var children: [ItemID]
+    }
+
     /// - Returns: Whether nothing of the item is left under its name.
     private func remove(_ id: ItemID, ifIn folder: ItemID) async throws(CloudFSError) -> Bool {
-        let facts = try await pool.engine { () throws -> (ItemKind, [ItemID])? in
+        let found = try await pool.engine { () throws -> Candidate? in
             try self.catalog.read { reader in
                 guard let base = try reader.base(of: id), base.parent == folder,
                     try reader.effectivePolicy(of: id) != .excluded
                 else { return nil }
-                let record = try reader.existing(id)
-                guard record.item.kind == .folder else { return (record.item.kind, []) }
-                let children = try reader.bases(in: id).map(\.item)
-                return (.folder, children)
+                let kind = try reader.existing(id).item.kind
+                let children = kind == .folder ? try reader.bases(in: id).map(\.item) : []
+                return Candidate(kind: kind, children: children)
             }
         }
-        guard let (kind, children) = facts, !mutations.blurs(id, since: .max) else { return false }
-        if kind == .file { return try await removeFile(id) }
-        for child in children { _ = try await remove(child, ifIn: id) }
+        guard let found, !mutations.isActive(id) else { return false }
+        if found.kind == .file { return try await removeFile(id) }
+        for child in found.children { _ = try await remove(child, ifIn: id) }
         let changes = try await pool.engine { try self.removeFolderOrLink(id) }
         hub.publish(changes ?? [])
         return changes != nil
