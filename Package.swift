@@ -16,6 +16,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
         .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
@@ -28,19 +29,28 @@ let package = Package(
             pkgConfig: "fuse3",
             providers: [.apt(["libfuse3-dev"])]
         ),
+        .systemLibrary(
+            name: "CExpat",
+            pkgConfig: "expat",
+            providers: [.apt(["libexpat1-dev"])]
+        ),
         .target(
             name: "CloudFS",
             dependencies: [
+                "CExpat",
                 "CFuse",
                 "CLinux",
                 "CloudFSControlAPI",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Collections", package: "swift-collections"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "TOMLKit", package: "TOMLKit"),
             ]
@@ -75,7 +85,13 @@ let package = Package(
         ),
         .target(
             name: "CloudFSTestSupport",
-            dependencies: ["CloudFS"],
+            dependencies: [
+                "CloudFS",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
             path: "Tests/CloudFSTestSupport"
         ),
         .testTarget(
@@ -105,9 +121,10 @@ for target in package.targets where target.type != .system {
         .enableUpcomingFeature("ExistentialAny"),
         .enableUpcomingFeature("InternalImportsByDefault"),
     ]
-    // In the engine the C modules of SwiftNIO take over `struct stat` and its like, and members of
-    // Glibc's types would have to be imported from them.
-    if target.name != "CloudFS" {
+    // Where SwiftNIO is imported, its C modules take over `struct stat` and its like, and members of
+    // Glibc's types would have to be imported from them (docs/decisions/0004).
+    let importsNIO = ["CloudFS", "CloudFSTestSupport", "CloudFSTests", "CloudFSMountTests"]
+    if !importsNIO.contains(target.name) {
         target.swiftSettings?.append(.enableUpcomingFeature("MemberImportVisibility"))
     }
 }

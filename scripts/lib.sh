@@ -7,7 +7,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # What every build and every mount needs. The compiler and its libraries are named because
 # Swift links with them and the toolchain's archive does not bring them.
 build_packages=(
-    binutils ca-certificates g++ git libfuse3-dev libsqlite3-dev pkg-config zlib1g-dev
+    binutils ca-certificates g++ git libexpat1-dev libfuse3-dev libsqlite3-dev pkg-config zlib1g-dev
 )
 mount_packages=(fuse3)
 # What the toolchain's own programs link with; only installed where they do not start.
@@ -15,7 +15,10 @@ toolchain_packages=(libcurl4-openssl-dev libncurses-dev tzdata)
 # netpbm makes the photos and the video, groff the PDF: 20 MB together, ffmpeg and
 # ghostscript would be 230 MB.
 demo_packages=(attr groff netpbm)
-test_packages=(acl attr git python3 rsync shellcheck sqlite3 strace util-linux vim)
+test_packages=(
+    acl attr curl git python3 python3-venv rclone rsync s3fs shellcheck sqlite3 strace util-linux
+    vim
+)
 
 oldest_swift=6.1
 
@@ -83,6 +86,11 @@ need_packages_elsewhere() {
     local list
     list=$(printf '%s, ' "${missing[@]}")
     fail "this is not Debian; install what Debian calls \"$*\" first (not found: ${list%, })"
+}
+
+# A port of the loopback interface on which nobody listens.
+free_port() {
+    python3 -c 'import socket as s; x = s.create_server(("127.0.0.1", 0)); print(x.getsockname()[1])'
 }
 
 # Finds a Swift toolchain that is new enough, also where swiftly and the archives put it.

@@ -18,6 +18,7 @@ import Testing
     /// The folders that may import each outside module.
     static let importers: [String: Set<String>] = [
         "AsyncHTTPClient": ["Provider"],
+        "CExpat": ["Provider"],
         "CFuse": ["FUSE"],
         "CloudFSClient": [],
         "CloudFSControlAPI": ["Control"],
@@ -25,12 +26,15 @@ import Testing
         "GRDB": ["Catalog"],
         "Hummingbird": ["Control"],
         "NIOCore": ["Provider", "Control"],
+        "NIOHTTP1": ["Provider", "Control"],
         "NIOPosix": ["Provider", "Control"],
+        "NIOSSL": ["Provider"],
         "TOMLKit": ["Mount"],
     ]
 
     /// What the targets beside the engine may import of the project and of heavy libraries.
     static let targetImporters: [String: Set<String>] = [
+        "CExpat": [],
         "CFuse": [],
         "CloudFS": ["cloudfs-mount"],
         "CloudFSClient": ["cloudfs"],

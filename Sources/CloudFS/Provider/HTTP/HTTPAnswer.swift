@@ -1,0 +1,109 @@
+import AsyncHTTPClient
+import NIOCore
+
+/// An answer: its head, and its body piece by piece.
+///
+/// Nothing more is read from the connection than was asked for here.
+final class HTTPAnswer {
+    let status: Int
+    let headers: [(name: String, value: String)]
+
+    private var pieces: HTTPClientResponse.Body.AsyncIterator
+    private let expected: Int64?
+    private var received: Int64 = 0
+    private var failure: CloudFSError?
+    private let meter: HTTPMeter
+    private let errors: HTTPErrors
+
+    /// How many bytes are gathered before they are handed on, unless they come slowly.
+    private static let pieceByteCount = 256 << 10
+
+    init(
+        _ response: HTTPClientResponse,
+        method: String,
+        meter: HTTPMeter,
+        errors: HTTPErrors
+    ) {
+        status = Int(response.status.code)
+        headers = response.headers.map { (name: $0.name, value: $0.value) }
+        pieces = response.body.makeAsyncIterator()
+        let hasBody = method != "HEAD" && status != 204 && status != 304
+        expected = hasBody ? response.headers.first(name: "content-length").flatMap(Int64.init) : 0
+        self.meter = meter
+        self.errors = errors
+    }
+
+    /// The value of a header's first occurrence; names compare without case.
+    func header(_ name: String) -> String? {
+        headers.first { $0.name.lowercased() == name }?.value
+    }
+
+    /// Runs work of this machine whose time the server is not blamed for.
+    func paused<Value>(
+        _ work: () async throws(CloudFSError) -> Value
+    ) async throws(CloudFSError) -> Value {
+        meter.pause()
+        defer { meter.resume() }
+        return try await work()
+    }
+
+    /// The next bytes, at most 1 MiB of them; `nil` at the end.
+    ///
+    /// - Throws: `offline` when the connection breaks before the announced end.
+    func next() async throws(CloudFSError) -> [UInt8]? {
+        if let failure { throw failure }
+        var gathered: [UInt8] = []
+        let begin = ContinuousClock.now
+        while gathered.count < Self.pieceByteCount {
+            let buffer: ByteBuffer?
+            do throws(CloudFSError) {
+                buffer = try await nextBuffer()
+            } catch {
+                // What came before the connection broke is not asked for again.
+                guard !gathered.isEmpty else { throw error }
+                failure = error
+                break
+            }
+            guard let buffer else { break }
+            if gathered.isEmpty { gathered.reserveCapacity(Self.pieceByteCount * 5 / 4) }
+            gathered.append(contentsOf: buffer.readableBytesView)
+            if ContinuousClock.now - begin > .milliseconds(50) { break }
+        }
+        return gathered.isEmpty ? nil : gathered
+    }
+
+    private func nextBuffer() async throws(CloudFSError) -> ByteBuffer? {
+        do {
+            while let buffer = try await pieces.next() {
+                received += Int64(buffer.readableBytes)
+                meter.move()
+                if buffer.readableBytes > 0 { return buffer }
+            }
+        } catch {
+            throw errors.error(for: error)
+        }
+        // A cancelled task sees an early end rather than an error.
+        if Task.isCancelled { throw errors.error(for: CancellationError()) }
+        if let expected, received != expected {
+            throw errors.broken("it sent \(received) of \(expected) bytes")
+        }
+        return nil
+    }
+
+    /// The whole body.
+    ///
+    /// - Throws: `corrupt` when it is longer than `limit`.
+    func wholeBody(atMost limit: Int) async throws(CloudFSError) -> [UInt8] {
+        var body: [UInt8] = []
+        while let piece = try await next() {
+            guard body.count + piece.count <= limit else {
+                throw CloudFSError(
+                    .corrupt,
+                    "the answer of \(errors.host) is longer than \(limit) bytes"
+                )
+            }
+            body.append(contentsOf: piece)
+        }
+        return body
+    }
+}

@@ -1,0 +1,77 @@
+import Crypto
+import Glibc
+import NIOCore
+
+extension HTTPBody {
+    /// The SHA-256 of the whole body, in small hexadecimal digits.
+    func digest(in pool: BlockingPool) async throws(CloudFSError) -> String {
+        try await hash(SHA256(), in: pool)
+    }
+
+    /// The MD5 of the whole body, in small hexadecimal digits.
+    func md5(in pool: BlockingPool) async throws(CloudFSError) -> String {
+        try await hash(Insecure.MD5(), in: pool)
+    }
+
+    private func hash(
+        _ empty: some HashFunction & Sendable,
+        in pool: BlockingPool
+    ) async throws(CloudFSError) -> String {
+        let body = self
+        do {
+            return try await pool.run { try body.hash(empty) }
+        } catch let error as CloudFSError {
+            throw error
+        } catch {
+            throw CloudFSError(.internalFailure, "a file could not be read", cause: error)
+        }
+    }
+
+    private func hash(_ empty: some HashFunction) throws(CloudFSError) -> String {
+        var hash = empty
+        switch self {
+        case .none: break
+        case .bytes(let bytes): hash.update(data: bytes)
+        case .file(let descriptor, let offset, let byteCount, _, _):
+            var done: Int64 = 0
+            while done < byteCount {
+                let count = Int(min(byteCount - done, 1 << 20))
+                let piece = try Self.read(descriptor, at: offset + done, byteCount: count)
+                piece.withUnsafeReadableBytes { hash.update(bufferPointer: $0) }
+                done += Int64(count)
+            }
+        }
+        let digits = Array("0123456789abcdef".utf8)
+        let text = hash.finalize().flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// Reads exactly so many bytes of a file.
+    ///
+    /// - Throws: `cancelled` when the file ends before; it is no longer what it was.
+    static func read(
+        _ descriptor: Int32,
+        at offset: Int64,
+        byteCount: Int
+    ) throws(CloudFSError) -> ByteBuffer {
+        var buffer = ByteBufferAllocator().buffer(capacity: byteCount)
+        var code: Int32 = 0
+        while buffer.readableBytes < byteCount {
+            let position = offset + Int64(buffer.readableBytes)
+            let room = byteCount - buffer.readableBytes
+            let count = buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: room) { bytes in
+                let count = pread(descriptor, bytes.baseAddress, room, off_t(position))
+                code = count < 0 ? errno : 0
+                return max(count, 0)
+            }
+            if code == EINTR { continue }
+            guard code == 0 else {
+                throw CloudFSError(.internalFailure, "a file to send cannot be read, error \(code)")
+            }
+            guard count > 0 else {
+                throw CloudFSError(.cancelled, "a file became shorter while it was sent")
+            }
+        }
+        return buffer
+    }
+}

@@ -1,0 +1,105 @@
+import Synchronization
+
+/// The bounds of one exchange, in time spent on the network.
+struct HTTPLimits: Sendable, Equatable {
+    /// For the whole exchange.
+    var total: Duration
+    /// From the end of the request to the first byte of the answer.
+    var firstByte: Duration
+    /// Between two pieces in either direction.
+    var idle: Duration
+}
+
+/// Tells how long an exchange has waited for the network, in all and since something last moved.
+///
+/// The time that this machine takes for itself does not count: a limit of bandwidth or a slow
+/// disk must not look like a dead server.
+final class HTTPMeter: Sendable {
+    private struct State {
+        var spent = Duration.zero
+        var since: Duration?
+        /// A meter begins paused, until there is a connection to wait for.
+        var pauses = 1
+        var movedAt = Duration.zero
+        var allowance: Duration
+        var hasExpired = false
+
+        func networkTime(at now: Duration) -> Duration {
+            spent + (since.map { now - $0 } ?? .zero)
+        }
+    }
+
+    let limits: HTTPLimits
+    private let elapsed: @Sendable () -> Duration
+    private let state: Mutex<State>
+
+    init(limits: HTTPLimits, elapsed: @escaping @Sendable () -> Duration) {
+        self.limits = limits
+        self.elapsed = elapsed
+        state = Mutex(State(allowance: limits.firstByte))
+    }
+
+    /// The time spent on the network so far.
+    var networkTime: Duration {
+        let now = elapsed()
+        return state.withLock { $0.networkTime(at: now) }
+    }
+
+    /// Whether the exchange was ended for being too slow.
+    var hasExpired: Bool { state.withLock { $0.hasExpired } }
+
+    /// Something moved; the next movement may take `allowance`.
+    func move(allowing allowance: Duration? = nil) {
+        let now = elapsed()
+        state.withLock { state in
+            state.movedAt = state.networkTime(at: now)
+            state.allowance = allowance ?? limits.idle
+        }
+    }
+
+    /// This machine is busy with itself until `resume`.
+    func pause() {
+        let now = elapsed()
+        state.withLock { state in
+            state.spent = state.networkTime(at: now)
+            state.since = nil
+            state.pauses += 1
+        }
+    }
+
+    func resume() {
+        let now = elapsed()
+        state.withLock { state in
+            precondition(state.pauses > 0, "a pause ends once")
+            state.pauses -= 1
+            if state.pauses == 0 { state.since = now }
+        }
+    }
+
+    /// The time until a limit is reached if nothing moves; `nil` once one is.
+    func remaining() -> Duration? {
+        let now = elapsed()
+        return state.withLock { state in
+            let networkTime = state.networkTime(at: now)
+            let left = min(
+                limits.total - networkTime,
+                state.movedAt + state.allowance - networkTime
+            )
+            guard left <= .zero else { return left }
+            state.hasExpired = true
+            return nil
+        }
+    }
+
+    /// Returns when a limit is reached, or when the task is cancelled.
+    func waitUntilExpired() async {
+        while let left = remaining() {
+            do {
+                // An allowance may have become smaller meanwhile, down to that of idleness.
+                try await Task.sleep(for: max(min(left, limits.idle), .milliseconds(5)))
+            } catch {
+                return
+            }
+        }
+    }
+}

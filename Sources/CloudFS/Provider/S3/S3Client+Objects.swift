@@ -1,0 +1,205 @@
+import Synchronization
+
+extension S3Client {
+    /// Whether the bucket exists and may be used.
+    func headBucket() async throws(CloudFSError) {
+        try await perform {
+            S3Call(method: "HEAD")
+        } consume: { _ in
+        }
+    }
+
+    func head(_ key: [UInt8]) async throws(CloudFSError) -> S3ObjectHead {
+        try await perform {
+            S3Call(method: "HEAD", key: key)
+        } consume: { answer throws(CloudFSError) in
+            guard let length = answer.header("content-length"),
+                let size = S3Number.parse(length.utf8)
+            else { throw S3XML.failure("it names no length") }
+            return try S3AnswerCheck.head(of: answer, key: key, size: size)
+        }
+    }
+
+    /// Downloads an object or a part of it.
+    ///
+    /// A download that breaks goes on where it was, of the same version only. Each byte is
+    /// delivered once and in order, and `deliver` is awaited before more is read.
+    ///
+    /// - Parameters:
+    ///   - key: The object.
+    ///   - range: Which bytes, cut at the object's end; `nil`: all.
+    ///   - ifMatch: The tag, without quotes, that the object must have; compared here too.
+    ///   - deliver: Takes the bytes with their offset in the object.
+    /// - Throws: `remoteChanged` when the object has another tag or is too short.
+    func get(
+        _ key: [UInt8],
+        range: Range<Int64>?,
+        ifMatch: String?,
+        deliver:
+            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8])
+            async throws(CloudFSError) -> Void
+    ) async throws(CloudFSError) -> S3ObjectHead {
+        if let range { precondition(!range.isEmpty, "a part of an object has bytes") }
+        let download = Mutex(S3Download(range: range, entityTag: ifMatch))
+        return try await perform { () throws(CloudFSError) in
+            download.withLock { $0.call(for: key) }
+        } consume: { answer throws(CloudFSError) in
+            let (head, end) = try S3AnswerCheck.part(
+                of: answer,
+                key: key,
+                download: download.withLock { $0 }
+            )
+            download.withLock { $0.entityTag = head.object.entityTag }
+            while let bytes = try await answer.next() {
+                let offset = download.withLock { $0.offset }
+                guard offset + Int64(bytes.count) <= end else {
+                    throw S3XML.failure("it is longer than announced")
+                }
+                try await answer.paused { () throws(CloudFSError) in
+                    try await deliver(offset, bytes)
+                }
+                download.withLock { $0.offset += Int64(bytes.count) }
+            }
+            guard download.withLock({ $0.offset }) == end else {
+                throw CloudFSError(
+                    .offline,
+                    "an answer ended before its time",
+                    cause: HTTPFailure.broken("its body is too short")
+                )
+            }
+            return head
+        }
+    }
+
+    /// Stores an object.
+    ///
+    /// - Throws: `exists` or `remoteChanged` when the condition does not hold.
+    func put(
+        _ key: [UInt8],
+        body: HTTPBody,
+        metadata: [String: String] = [:],
+        contentType: String? = nil,
+        condition: S3Condition = .none,
+        headers: [(name: String, value: String)] = []
+    ) async throws(CloudFSError) -> S3Written {
+        try await perform { () throws(CloudFSError) in
+            var call = S3Call(method: "PUT", key: key, headers: headers, body: body)
+            call.weight = .data(byteCount: body.byteCount)
+            call.demand(condition)
+            try call.describe(metadata, contentType: contentType)
+            return call
+        } onAmbiguity: { error throws(CloudFSError) in
+            try await self.settle(key, body, metadata, error)
+        } consume: { answer throws(CloudFSError) in
+            try await S3AnswerCheck.written(answer)
+        }
+    }
+
+    /// Finds out whether it was our own upload that made its repetition fail.
+    ///
+    /// An object of the same size with the same metadata is ours; a document's identity and time
+    /// are among the metadata, and bytes that are at hand are compared by their digest.
+    private func settle(
+        _ key: [UInt8],
+        _ body: HTTPBody,
+        _ metadata: [String: String],
+        _ error: CloudFSError
+    ) async throws(CloudFSError) -> S3Written {
+        let head: S3ObjectHead
+        do throws(CloudFSError) {
+            head = try await self.head(key)
+        } catch let other where other.code == .notFound {
+            throw error
+        }
+        let isOurs =
+            head.object.size == body.byteCount
+            && metadata.allSatisfy { head.userMetadata[$0.key.lowercased()] == $0.value }
+        guard isOurs, try await transport.md5(of: body) == head.object.entityTag else {
+            throw error
+        }
+        return S3Written(
+            entityTag: head.object.entityTag,
+            serverDate: head.object.lastModified,
+            versionID: head.versionID
+        )
+    }
+
+    /// Deletes an object; it is no error when there is none.
+    ///
+    /// Servers that do not know `If-Match` here delete whatever is there.
+    func delete(_ key: [UInt8], ifMatch: String? = nil) async throws(CloudFSError) {
+        try await perform { () throws(CloudFSError) in
+            var call = S3Call(method: "DELETE", key: key)
+            if let ifMatch { call.demand(.ifMatch(ifMatch, quoted: true)) }
+            return call
+        } consume: { _ in
+        }
+    }
+
+    /// Copies an object on the server.
+    ///
+    /// - Parameters:
+    ///   - source: The key of the object to copy.
+    ///   - sourceIfMatch: The tag, without quotes, that it must have; some servers do not ask.
+    ///   - key: The copy.
+    ///   - metadata: What to replace all metadata by; `nil`: the copy keeps the source's.
+    ///   - contentType: Only with `metadata`.
+    ///   - condition: What must be so of the copy's key; some servers do not ask.
+    func copy(
+        from source: [UInt8],
+        sourceIfMatch: String?,
+        to key: [UInt8],
+        metadata: [String: String]? = nil,
+        contentType: String? = nil,
+        condition: S3Condition = .none
+    ) async throws(CloudFSError) -> S3Copied {
+        let copySource = copySource(source)
+        return try await perform { () throws(CloudFSError) in
+            var call = S3Call(method: "PUT", key: key, weight: .serverWork)
+            call.headers.append((name: "x-amz-copy-source", value: copySource))
+            if let sourceIfMatch {
+                call.headers.append(
+                    (
+                        name: "x-amz-copy-source-if-match",
+                        value: S3EntityTag.quoted(sourceIfMatch)
+                    )
+                )
+            }
+            call.demand(condition)
+            if let metadata {
+                call.headers.append((name: "x-amz-metadata-directive", value: "REPLACE"))
+                try call.describe(metadata, contentType: contentType)
+            }
+            return call
+        } consume: { answer throws(CloudFSError) in
+            let fields = try await self.fields(
+                of: answer,
+                to: S3Question(endpoint: self.endpoint, method: "PUT", key: source),
+                root: "CopyObjectResult"
+            ).fields
+            return S3Copied(
+                entityTag: S3EntityTag.unquoted((fields["ETag"] ?? "").utf8),
+                lastModified: fields["LastModified"].flatMap { S3ClientTime.iso8601($0.utf8) }
+            )
+        }
+    }
+
+    func copySource(_ source: [UInt8]) -> String {
+        "/\(endpoint.bucket)/\(URIEncoding.encode(source, keepingSlash: true))"
+    }
+
+    /// The fields of a document that may turn out to be an error after all.
+    ///
+    /// A server that works long begins its answer with 200 before it knows how the work ends.
+    func fields(
+        of answer: HTTPAnswer,
+        to question: S3Question,
+        root: String
+    ) async throws(CloudFSError) -> S3XMLFields {
+        let document = try await answer.wholeBody(atMost: S3XML.maximumByteCount)
+        let fields = try S3XMLFields.read(document, roots: [root, "Error"])
+        guard fields.root == "Error" else { return fields }
+        let refusal = S3Refusal(status: 500, headers: [], document: document)
+        throw S3ErrorMapping.error(for: refusal, to: question)
+    }
+}

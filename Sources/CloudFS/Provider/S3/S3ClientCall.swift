@@ -1,0 +1,111 @@
+/// One request to S3 before it is signed; signed anew each time it is sent.
+struct S3Call: Sendable {
+    /// What the answer waits for, which decides how long it may take.
+    enum Weight: Sendable {
+        case metadata
+        case data(byteCount: Int64)
+        /// The server moves so many bytes before it answers.
+        case serverWork
+    }
+
+    var method: String
+    /// `nil`: the bucket itself.
+    var key: [UInt8]?
+    /// Names and values percent-encoded; `nil`: without `=`.
+    var query: [(name: String, value: String?)] = []
+    var headers: [(name: String, value: String)] = []
+    var body = HTTPBody.none
+    var weight = Weight.metadata
+    var condition = S3Condition.none
+    /// Whether it may be sent again when nobody knows what became of it.
+    var isRepeatable = true
+
+    /// Adds a query item whose value is plain.
+    mutating func ask(_ name: String, _ value: some Sequence<UInt8>) {
+        query.append((name: name, value: URIEncoding.encode(value, keepingSlash: false)))
+    }
+
+    mutating func ask(_ name: String, _ value: String) { ask(name, value.utf8) }
+
+    /// Adds the headers of a conditional write.
+    mutating func demand(_ condition: S3Condition) {
+        self.condition = condition
+        switch condition {
+        case .none: break
+        case .ifNoneMatchAny: headers.append((name: "if-none-match", value: "*"))
+        case .ifMatch(let tag, let quoted):
+            headers.append(
+                (name: "if-match", value: quoted ? S3EntityTag.quoted(tag) : tag)
+            )
+        }
+    }
+
+    /// Adds what an object is stored with.
+    ///
+    /// - Throws: `invalidArgument` for what no header can carry.
+    mutating func describe(
+        _ metadata: [String: String],
+        contentType: String?
+    ) throws(CloudFSError) {
+        for (name, value) in metadata.sorted(by: { $0.key < $1.key }) {
+            headers.append((name: "x-amz-meta-\(name)", value: value))
+        }
+        if let contentType { headers.append((name: "content-type", value: contentType)) }
+        for (name, value) in headers where !Self.isHeader(name, value) {
+            throw CloudFSError(.invalidArgument, "metadata \(name) cannot be sent as it is")
+        }
+    }
+
+    private static func isHeader(_ name: String, _ value: String) -> Bool {
+        name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: ":") }
+            && value.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7f) || $0 == 0x09 }
+    }
+
+    func question(at endpoint: S3Endpoint) -> S3Question {
+        S3Question(
+            endpoint: endpoint,
+            method: method,
+            key: key,
+            isUpload: query.contains { $0.name == "uploadId" },
+            condition: condition
+        )
+    }
+
+    /// How long all of it may take, with its repetitions.
+    func budget(_ limits: S3Limits) -> Duration {
+        switch weight {
+        case .metadata: limits.metadata
+        case .data(let byteCount):
+            limits.data + .milliseconds(byteCount / max(1, limits.slowestRate / 1_000))
+        case .serverWork: limits.serverWork
+        }
+    }
+
+    /// How long one try of it may take.
+    func limits(_ limits: S3Limits, within budget: Duration) -> HTTPLimits {
+        switch weight {
+        case .metadata, .data:
+            HTTPLimits(total: budget, firstByte: limits.firstByte, idle: limits.idle)
+        case .serverWork:
+            HTTPLimits(total: budget, firstByte: limits.serverWork, idle: limits.serverWork)
+        }
+    }
+}
+
+extension S3Endpoint {
+    /// The `Host` header, with the port unless it is the scheme's own.
+    var hostHeader: String {
+        let name = host.contains(":") ? "[\(host)]" : host
+        let address = port == scheme.defaultPort ? name : "\(name):\(port)"
+        return style == .virtualHost ? "\(bucket).\(address)" : address
+    }
+
+    /// The encoded path of a key, or of the bucket.
+    func encodedPath(of key: [UInt8]?) -> String {
+        let path = key.map { URIEncoding.encode($0, keepingSlash: true) } ?? ""
+        return style == .virtualHost
+            ? "/\(path)"
+            : "/\(URIEncoding.encode(bucket.utf8, keepingSlash: false))"
+                + (key == nil ? "" : "/\(path)")
+    }
+}

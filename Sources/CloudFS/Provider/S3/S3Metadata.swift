@@ -1,0 +1,154 @@
+import Crypto
+import Foundation
+import Glibc
+
+/// What an object's user metadata says about the item, and the other way round.
+///
+/// The names and formats are those of s3fs, which rclone reads too: `mtime` in seconds with a
+/// fraction, `mode` as a decimal number with the bits of the kind, `uid` and `gid`, extended
+/// attributes as JSON in `xattr`. The document's identity is `cloudfs-id`.
+enum S3Metadata {
+    static let folderType = "application/x-directory"
+    static let symlinkType = "application/octet-stream"
+
+    /// The most that metadata may take: servers refuse more than 2 KiB, names included.
+    static let maximumByteCount = 2_048
+
+    // MARK: - To headers
+
+    /// - Parameter kept: What the object had; ids that are kept come from there, and what is not
+    ///   ours stays.
+    /// - Throws: `attributesFull` if it does not fit.
+    static func headers(
+        _ metadata: ItemMetadata,
+        kind: ItemKind,
+        documentID: DocumentID,
+        attributes: [String: [UInt8]],
+        kept: [String: String] = [:]
+    ) throws(CloudFSError) -> [String: String] {
+        var headers = kept
+        headers["mtime"] = time(metadata.modified)
+        headers["mode"] = String(UInt32(metadata.permissions) & 0o7777 | typeBits(kind))
+        if metadata.userID != ItemMetadata.keptID { headers["uid"] = String(metadata.userID) }
+        if metadata.groupID != ItemMetadata.keptID { headers["gid"] = String(metadata.groupID) }
+        headers["cloudfs-id"] = documentID.description
+        headers["xattr"] = attributes.isEmpty ? nil : encode(attributes)
+        let total = headers.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
+        guard total <= maximumByteCount else {
+            throw CloudFSError(
+                .attributesFull,
+                "the attributes take \(total) bytes, and an object has room for 2,048"
+            )
+        }
+        return headers
+    }
+
+    private static func time(_ moment: Timestamp) -> String {
+        let fraction = String(moment.nanosecondsOfSecond)
+        return "\(moment.seconds)." + String(repeating: "0", count: 9 - fraction.count) + fraction
+    }
+
+    private static func typeBits(_ kind: ItemKind) -> UInt32 {
+        switch kind {
+        case .file: S_IFREG
+        case .folder: S_IFDIR
+        case .symlink: S_IFLNK
+        case .fifo: S_IFIFO
+        case .socket: S_IFSOCK
+        }
+    }
+
+    private static func encode(_ attributes: [String: [UInt8]]) -> String {
+        let fields = attributes.sorted { $0.key < $1.key }.map { name, value in
+            "\"\(URIEncoding.encode(name.utf8, keepingSlash: false))\":"
+                + "\"\(Data(value).base64EncodedString())\""
+        }
+        // s3fs encodes the whole text once, and names inside of it once more.
+        return URIEncoding.encode("{\(fields.joined(separator: ","))}".utf8, keepingSlash: false)
+    }
+
+    // MARK: - From headers
+
+    /// What an object says it is; `nil` if it says nothing.
+    static func kind(_ headers: [String: String]) -> ItemKind? {
+        guard let mode = mode(headers) else { return nil }
+        switch mode & S_IFMT {
+        case S_IFREG: return .file
+        case S_IFDIR: return .folder
+        case S_IFLNK: return .symlink
+        default: return nil
+        }
+    }
+
+    /// Metadata with what is not said filled in: whoever mounts owns it, and the server's time.
+    static func metadata(
+        _ headers: [String: String],
+        kind: ItemKind,
+        lastModified: Timestamp
+    ) -> ItemMetadata {
+        let usual: UInt16 = kind == .file ? 0o644 : kind == .folder ? 0o755 : 0o777
+        return ItemMetadata(
+            permissions: mode(headers).map { UInt16($0 & 0o777) } ?? usual,
+            userID: headers["uid"].flatMap { UInt32($0) } ?? ItemMetadata.keptID,
+            groupID: headers["gid"].flatMap { UInt32($0) } ?? ItemMetadata.keptID,
+            modified: headers["mtime"].flatMap(moment) ?? lastModified
+        )
+    }
+
+    /// The bits of the kind and the permissions: decimal from s3fs, octal from `rclone --metadata`.
+    private static func mode(_ headers: [String: String]) -> UInt32? {
+        guard let text = headers["mode"] else { return nil }
+        for radix in [10, 8] {
+            guard let mode = UInt32(text, radix: radix), mode <= 0o177777 else { continue }
+            if [S_IFREG, S_IFDIR, S_IFLNK].contains(mode & S_IFMT) { return mode }
+        }
+        return nil
+    }
+
+    /// Seconds since 1970 with or without a fraction, or RFC 3339.
+    private static func moment(_ text: String) -> Timestamp? {
+        let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+        if let seconds = parts.first.flatMap({ Int64($0) }) {
+            guard parts.count > 1 else { return Timestamp(seconds: seconds, nanoseconds: 0) }
+            let digits = parts[1].prefix(9)
+            guard let fraction = Int64(digits), fraction >= 0 else { return nil }
+            let scale = (digits.count..<9).reduce(Int64(1)) { scale, _ in scale * 10 }
+            let isNegative = text.hasPrefix("-")
+            return Timestamp(
+                seconds: seconds,
+                nanoseconds: fraction * scale * (isNegative ? -1 : 1)
+            )
+        }
+        let style = Date.ISO8601FormatStyle(includingFractionalSeconds: text.contains("."))
+        guard let date = try? style.parse(text) else { return nil }
+        return Timestamp(nanoseconds: Int64((date.timeIntervalSince1970 * 1e9).rounded()))
+    }
+
+    /// Applications' attributes; anything that cannot be read as such is left out.
+    static func attributes(_ headers: [String: String]) -> [String: [UInt8]] {
+        guard let text = headers["xattr"], let json = URIEncoding.decode(text.utf8),
+            let fields = try? JSONDecoder().decode([String: String].self, from: Data(json))
+        else { return [:] }
+        var attributes: [String: [UInt8]] = [:]
+        for (encoded, value) in fields {
+            guard let name = URIEncoding.decode(encoded.utf8),
+                let bytes = Data(base64Encoded: value)
+            else { continue }
+            let text = String(decoding: name, as: UTF8.self)
+            if text.hasPrefix("user."), text.utf8.count <= 255 { attributes[text] = Array(bytes) }
+        }
+        return attributes
+    }
+
+    /// The stored identity, or one that every device derives alike.
+    static func documentID(
+        _ headers: [String: String],
+        key: [UInt8],
+        container: String
+    ) -> DocumentID {
+        if let text = headers["cloudfs-id"], let id = DocumentID(text) { return id }
+        let digest = Array(SHA256.hash(data: Array("\(container)\n".utf8) + key))
+        func word(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
+        return DocumentID(high: word(digest[0..<8]), low: word(digest[8..<16]))
+    }
+}
