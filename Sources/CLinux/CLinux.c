@@ -6,6 +6,7 @@
 #include <linux/fs.h>
 #include <linux/openat2.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -97,6 +98,12 @@ int clinux_fallocate(int descriptor, int mode, int64_t offset, int64_t length) {
 }
 
 int clinux_clone(int target, int source) { return ioctl(target, FICLONE, source); }
+
+int clinux_enter_mount_namespace(int descriptor) {
+    // A thread that shares its root and working folder with others is not let in.
+    if (unshare(CLONE_FS) != 0) return -1;
+    return setns(descriptor, CLONE_NEWNS);
+}
 
 int clinux_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 

@@ -20,8 +20,14 @@ import Glibc
         _ given: [String],
         isHelper: Bool
     ) async throws(CloudFSError) -> Int32 {
-        let words =
-            isHelper ? try MountConfiguration.HelperArguments.translate(given) : given
+        var words = given
+        if isHelper {
+            let request = try MountConfiguration.HelperArguments.translate(given)
+            words = request.words
+            if let namespace = request.namespace {
+                try Launcher.move(to: namespace, CommandLine.arguments)
+            }
+        }
         let command: MountCommand
         do {
             command = try MountCommand.parse(words)
@@ -38,7 +44,8 @@ import Glibc
             let configuration = try MountConfiguration(command.arguments, host: host)
             if command.dryRun {
                 _ = try MountConfiguration.Checks(configuration).run()
-                print(configuration.driveFile, terminator: "")
+                // "mount -f" and "mount -fa" say nothing when all is well.
+                if !isHelper { print(configuration.driveFile, terminator: "") }
                 return 0
             }
             guard readiness != nil || configuration.foreground else {

@@ -83,7 +83,24 @@ struct Launcher {
     private static func program() -> String {
         guard let path = realpath("/proc/self/exe", nil) else { return "/proc/self/exe" }
         defer { free(path) }
-        return String(cString: path)
+        // In another mount namespace the name can be missing, and the file is there all the same.
+        return access(path, X_OK) == 0 ? String(cString: path) : "/proc/self/exe"
+    }
+
+    /// Makes sure that this command runs in a mount namespace, where all of the drive then is.
+    ///
+    /// Begins anew there instead of going on: other threads of this process stay where they are.
+    ///
+    /// - Throws: What keeps the namespace from being entered.
+    static func move(to namespace: String, _ command: [String]) throws(CloudFSError) {
+        let program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)
+        guard program >= 0 else { throw failure("in another namespace", errno) }
+        defer { close(program) }
+        guard try MountConfiguration.HelperArguments.enter(namespace: namespace) else { return }
+        let argv = command.map { strdup($0) }
+        defer { for word in argv { free(word) } }
+        fexecve(program, argv + [nil], environ)
+        throw failure("in another namespace", errno)
     }
 
     // MARK: - Waiting

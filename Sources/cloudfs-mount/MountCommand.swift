@@ -1,5 +1,6 @@
 import ArgumentParser
 import CloudFS
+import Logging
 
 /// The command line of `cloudfs-mount`; the library's table decides what the words mean.
 struct MountCommand: ParsableCommand {
@@ -30,10 +31,13 @@ struct MountCommand: ParsableCommand {
 
     typealias MountOption = MountConfiguration.Option
 
+    private static let levels = Logger.Level.allCases.map(\.rawValue)
+    private static let policies = MountConfiguration.Hydration.allCases.map(\.rawValue)
+
     @Argument(help: "Where the container is: local:/path.")
     var containerURL: String?
 
-    @Argument(help: "An empty folder, where the drive appears.")
+    @Argument(help: "An empty folder, where the drive appears.", completion: .directory)
     var mountpoint: String?
 
     @Flag(name: [.customShort("f"), .of(.foreground)], help: .of(.foreground))
@@ -45,21 +49,27 @@ struct MountCommand: ParsableCommand {
     )
     var options: [String] = []
 
-    @Option(help: ArgumentHelp("A drive file in TOML with the same options.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("A drive file in TOML with the same options.", valueName: "file"),
+        completion: .file(extensions: ["toml"])
+    )
     var config: String?
 
-    @Option(name: .of(.stateDir), help: .of(.stateDir)) var stateDir: String?
+    @Option(name: .of(.stateDir), help: .of(.stateDir), completion: .directory)
+    var stateDir: String?
     @Option(name: .of(.cacheSize), help: .of(.cacheSize)) var cacheSize: String?
     @Option(name: .of(.freeFloor), help: .of(.freeFloor)) var freeFloor: String?
     @Option(name: .of(.deviceName), help: .of(.deviceName)) var deviceName: String?
-    @Option(name: .of(.logLevel), help: .of(.logLevel)) var logLevel: String?
+    @Option(name: .of(.logLevel), help: .of(.logLevel), completion: .list(Self.levels))
+    var logLevel: String?
     @Option(name: .of(.uploadLimit), help: .of(.uploadLimit)) var uploadLimit: String?
     @Option(name: .of(.downloadLimit), help: .of(.downloadLimit)) var downloadLimit: String?
     @Flag(name: .of(.readOnly), help: .of(.readOnly)) var readOnly = false
     @Flag(name: .of(.remoteIDs), help: .of(.remoteIDs)) var remoteIDs = false
     @Option(name: .of(.quietTime), help: .of(.quietTime)) var quietTime: String?
     @Option(name: .of(.readTimeout), help: .of(.readTimeout)) var readTimeout: String?
-    @Option(name: .of(.hydration), help: .of(.hydration)) var hydration: String?
+    @Option(name: .of(.hydration), help: .of(.hydration), completion: .list(Self.policies))
+    var hydration: String?
     @Option(name: .of(.progressiveLimit), help: .of(.progressiveLimit))
     var progressiveLimit: String?
     @Option(name: .of(.ignore), help: .of(.ignore)) var ignore: [String] = []

@@ -78,7 +78,8 @@ struct DriveDescription: Sendable {
     }
 
     static func connection(_ connection: DriveStatus.Connection) -> String {
-        let span = connection.since.map { " for \(Units.span(seconds: Units.age($0)))" } ?? ""
+        let age = connection.since.map(Units.age) ?? 0
+        let span = age > 0 ? " for \(Units.span(seconds: age))" : ""
         switch connection.state {
         case .online: return "online"
         case .offline: return "offline\(span)\(connection.reason.map { ": \($0)" } ?? "")"

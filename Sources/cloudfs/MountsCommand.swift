@@ -1,6 +1,7 @@
 import ArgumentParser
 import CloudFSClient
 import CloudFSControlAPI
+import Glibc
 
 struct MountsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -52,7 +53,35 @@ struct MountsCommand: AsyncParsableCommand {
     }
 
     static func show(json: Bool) async throws {
-        try await show(try DriveLocator.current().drives(), json: json)
+        try await show(try drives(.current()), json: json)
+    }
+
+    /// All drives, except those that were and cannot be again: these are forgotten on the way.
+    ///
+    /// A machine that tries things in temporary folders would list them until it starts anew.
+    static func drives(_ locator: DriveLocator) throws -> [DriveAddress] {
+        let known = try locator.drives()
+        return try known.filter { drive in
+            guard isLost(drive, among: known) else { return true }
+            try locator.forget(drive)
+            return false
+        }
+    }
+
+    /// Whether nobody serves the drive any more and the folders that made it are not there.
+    private static func isLost(_ drive: DriveAddress, among drives: [DriveAddress]) -> Bool {
+        guard !drive.isMounted, !drive.isListening, let record = drive.record else { return false }
+        // A mountpoint in another drive is not looked at: that one may hang.
+        let isInDrive = drives.contains {
+            $0.isMounted && drive.mountpoint.hasPrefix($0.mountpoint + "/")
+        }
+        return isMissing(record.stateDirectory) || !isInDrive && isMissing(drive.mountpoint)
+    }
+
+    /// Only what surely is not there: a folder that cannot be looked at may be.
+    private static func isMissing(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path, &status) != 0 && (errno == ENOENT || errno == ENOTDIR)
     }
 
     static func show(_ drives: [DriveAddress], json: Bool) async throws {

@@ -49,11 +49,16 @@ struct QueueCommand: AsyncParsableCommand {
                 .init(entry.operation.rawValue),
                 .init(entry.bytes > 0 ? Units.bytes(entry.bytes) : ""),
                 .init(entry.attempts > 0 ? "\(entry.attempts)" : ""),
-                .init(entry.nextAttempt.map { "in \(Units.span(seconds: -Units.age($0)))" } ?? ""),
+                .init(entry.nextAttempt.map(next) ?? ""),
                 .init(entry.path.description),
                 .init(entry.lastError ?? "", .red),
             ])
         }
         return table
+    }
+
+    private static func next(_ attempt: WireTime) -> String {
+        let seconds = -Units.age(attempt)
+        return seconds > 0 ? "in \(Units.span(seconds: seconds))" : "now"
     }
 }

@@ -114,7 +114,10 @@ extension Targets {
         var isDone = true
         for result in results where !result.done {
             isDone = false
-            let reason = result.reason ?? result.code ?? "no reason was given"
+            var reason = result.reason ?? result.code ?? "no reason was given"
+            // Which item it is about is said before the colon.
+            let name = "\(result.path) "
+            if reason.hasPrefix(name) { reason.removeFirst(name.count) }
             Terminal.errors.line("\(shown(result.path).printable): \(reason.printable)")
         }
         return isDone

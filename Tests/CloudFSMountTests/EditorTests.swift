@@ -1,4 +1,5 @@
 import CloudFSTestSupport
+import Foundation
 import Testing
 
 /// How programs save: each way ends as one new version of the same item.
@@ -193,6 +194,13 @@ struct EditorTests {
         }
     }
 
+    @Test(.onMounts, .withOffice)
+    func `what LibreOffice saves ends as one new version of the same item`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.python(Self.office, within: .seconds(120))
+        }
+    }
+
     @Test(.onMounts)
     func `another device sees the save as a new version, not as another file`() async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("document.txt", "old text\n") }) {
@@ -211,4 +219,113 @@ struct EditorTests {
             }
         }
     }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// Tests that drive a real LibreOffice.
+    fileprivate static var withOffice: Self {
+        .enabled(
+            if: FileManager.default.isExecutableFile(atPath: "/usr/bin/soffice")
+                && FileManager.default.fileExists(atPath: "/usr/lib/python3/dist-packages/uno.py"),
+            "needs libreoffice-writer-nogui and python3-uno"
+        )
+    }
+}
+
+extension EditorTests {
+    /// Opens, stores and closes a document that was a placeholder, in LibreOffice itself.
+    ///
+    /// It holds the document open for writing between its saves, so what is stored twice before the
+    /// document is closed is one upload.
+    private static let office = """
+        import subprocess, uno
+        from com.sun.star.beans import PropertyValue
+        from com.sun.star.connection import NoConnectException
+
+        scratch = os.environ["SCRATCH"]
+        document, lock = os.path.abspath("document.odt"), ".~lock.document.odt#"
+        pipe = f"cloudfs-test-{os.getpid()}"
+
+        def eventually(what, condition, limit=40):
+            end = time.monotonic() + limit
+            while not condition():
+                assert time.monotonic() < end, f"waited in vain until {what}"
+                time.sleep(0.05)
+
+        def attribute(name):
+            return os.getxattr(document, "user.cloudfs." + name).decode()
+
+        def same(path):
+            with open(path, "rb") as one, open(document, "rb") as other:
+                return one.read() == other.read()
+
+        def in_cloud():
+            status = os.stat(f"{cloud}/document.odt")
+            return status.st_ino, status.st_mtime_ns, status.st_size
+
+        def names(folder):
+            return sorted(name for name in os.listdir(folder) if name != ".cloudfs")
+
+        def connected():
+            global context
+            try:
+                context = resolver.resolve(f"uno:pipe,name={pipe};urp;StarOffice.ComponentContext")
+                return True
+            except NoConnectException:
+                assert office.poll() in (None, 81), f"soffice ended with {office.returncode}"
+                return False
+
+        def load(url):
+            return desktop.loadComponentFromURL(
+                url, "_blank", 0, (PropertyValue(Name="Hidden", Value=True),))
+
+        office = subprocess.Popen(
+            ["soffice", "--headless", "--norestore", "--nologo", "--nodefault",
+             f"--accept=pipe,name={pipe};urp;", f"-env:UserInstallation=file://{scratch}/office"],
+            env=dict(os.environ, TMPDIR=scratch))
+        resolver = uno.getComponentContext().ServiceManager.createInstance(
+            "com.sun.star.bridge.UnoUrlResolver")
+        eventually("soffice answers", connected)
+        desktop = context.ServiceManager.createInstance("com.sun.star.frame.Desktop")
+
+        made = load("private:factory/swriter")
+        made.Text.String = "old text"
+        made.storeToURL(
+            f"file://{scratch}/new.odt", (PropertyValue(Name="FilterName", Value="writer8"),))
+        made.close(True)
+        os.system(f"cp '{scratch}/new.odt' '{cloud}/.t' && mv '{cloud}/.t' '{cloud}/document.odt'")
+        eventually("the drive shows it", lambda: os.path.exists(document))
+        assert attribute("status") == "cloud", attribute("status")
+        identity, versions = attribute("item-id"), [attribute("version")]
+
+        for texts in (["first"], ["second", "third"]):
+            opened = load("file://" + document)
+            assert not opened.isReadonly()
+            assert lock in names("."), names(".")
+            for text in texts:
+                opened.Text.String = text
+                opened.store()
+                assert lock in names(".") and names(cloud) == ["document.odt"], names(".")
+            opened.close(True)
+            assert names(".") == ["document.odt"], names(".")
+            before = versions[-1]
+            eventually("it is sent", lambda: attribute("version") != before)
+            sent = in_cloud()
+            assert same(f"{cloud}/document.odt")
+            subprocess.run(["cloudfs", "drain", "--wait"], check=True, stdout=subprocess.DEVNULL)
+            assert in_cloud() == sent, "it was sent twice"
+            assert attribute("item-id") == identity, attribute("item-id")
+            assert attribute("status") == "local" and attribute("has-conflicts") != "1"
+            assert names(".") == names(cloud) == ["document.odt"], names(cloud)
+            versions.append(attribute("version"))
+
+        again = load(f"file://{cloud}/document.odt")
+        assert again.Text.String == "third", again.Text.String
+        again.close(True)
+        try:
+            desktop.terminate()
+        except uno.getClass("com.sun.star.lang.DisposedException"):
+            pass
+        office.wait(20)
+        """
 }

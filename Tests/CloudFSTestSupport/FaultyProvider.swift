@@ -219,6 +219,17 @@ extension FaultyProvider {
         }
     }
 
+    public func details(
+        of items: [RemoteItem],
+        in folder: RemotePath
+    ) async throws(CloudFSError) -> [RemoteItem] {
+        try await base.details(of: items, in: folder)
+    }
+
+    public func noteUse() {
+        base.noteUse()
+    }
+
     public func children(
         of path: RemotePath,
         after page: PageToken?

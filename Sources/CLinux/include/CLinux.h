@@ -48,6 +48,9 @@ int clinux_removexattr(const char *path, const char *name);
 
 int clinux_eventfd(void);
 
+/// Puts the calling thread alone into the mount namespace that a descriptor stands for.
+int clinux_enter_mount_namespace(int descriptor);
+
 extern const int clinux_seek_data;
 extern const int clinux_seek_hole;
 extern const int clinux_o_tmpfile;

@@ -26,6 +26,11 @@ public struct RemoteItem: Sendable, Equatable {
     public var linkTarget: [UInt8]?
     /// Applications' extended attributes, with their full names (`user.…`).
     public var attributes: [String: [UInt8]]
+    /// Whether only a listing is known of it: metadata, attributes, identity, and whether a file
+    /// is a link, may be other than said here.
+    ///
+    /// Its metadata token is then the beginning of the full one.
+    public var isSketch: Bool
 
     public init(
         id: RemoteID,
@@ -36,7 +41,8 @@ public struct RemoteItem: Sendable, Equatable {
         metadata: ItemMetadata,
         version: ItemVersion,
         linkTarget: [UInt8]? = nil,
-        attributes: [String: [UInt8]] = [:]
+        attributes: [String: [UInt8]] = [:],
+        isSketch: Bool = false
     ) {
         self.id = id
         self.documentID = documentID
@@ -47,6 +53,15 @@ public struct RemoteItem: Sendable, Equatable {
         self.version = version
         self.linkTarget = linkTarget
         self.attributes = attributes
+        self.isSketch = isSketch
+    }
+}
+
+extension RemoteItem {
+    /// Whether the item is in the version `known`, as far as this tells.
+    func isUnchanged(since known: ItemVersion) -> Bool {
+        guard isSketch else { return version == known }
+        return known.content == version.content && known.metadata.hasPrefix(version.metadata)
     }
 }
 

@@ -103,7 +103,8 @@ public struct MetadataUpdate: Sendable, Equatable {
 ///   several tasks at once.
 /// - Errors: `offline`, `timedOut`, `unauthenticated`, `denied`, `notFound`, `exists`, `notEmpty`,
 ///   `notDirectory`, `isDirectory`, `remoteChanged`, `quotaExceeded`, `readOnly`, `invalidName`,
-///   `nameTooLong`, `tooLarge`, `unsupported`, `corrupt`, `cancelled`.
+///   `nameTooLong`, `tooLarge`, `attributesFull`, `invalidArgument`, `claimed`, `unsupported`,
+///   `corrupt`, `cancelled`.
 public protocol CloudProvider: Sendable {
     var capabilities: ProviderCapabilities { get }
 
@@ -123,6 +124,18 @@ public protocol CloudProvider: Sendable {
         of path: RemotePath,
         after page: PageToken?
     ) async throws(CloudFSError) -> ListingPage
+
+    /// The same children of a folder with everything that is known of them; those that are gone
+    /// are left out.
+    ///
+    /// For items of a listing that are sketches; others are returned as they are.
+    func details(
+        of items: [RemoteItem],
+        in folder: RemotePath
+    ) async throws(CloudFSError) -> [RemoteItem]
+
+    /// Told when somebody uses the drive: news is wanted soon.
+    func noteUse()
 
     /// Waits until something changed after `anchor`, and tells where.
     ///
@@ -187,4 +200,13 @@ public protocol CloudProvider: Sendable {
 
     /// Space at the provider; `nil` when it has no limit that it tells.
     func quota() async throws(CloudFSError) -> Quota?
+}
+
+extension CloudProvider {
+    public func details(
+        of items: [RemoteItem],
+        in folder: RemotePath
+    ) async throws(CloudFSError) -> [RemoteItem] { items }
+
+    public func noteUse() {}
 }

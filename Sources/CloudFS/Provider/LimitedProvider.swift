@@ -67,6 +67,17 @@ extension LimitedProvider {
         try await base.children(of: path, after: page)
     }
 
+    public func details(
+        of items: [RemoteItem],
+        in folder: RemotePath
+    ) async throws(CloudFSError) -> [RemoteItem] {
+        try await base.details(of: items, in: folder)
+    }
+
+    public func noteUse() {
+        base.noteUse()
+    }
+
     public func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
         try await base.changes(after: anchor)
     }

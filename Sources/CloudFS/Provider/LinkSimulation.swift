@@ -188,6 +188,18 @@ extension SimulatedLink {
         return try await base.children(of: path, after: page)
     }
 
+    public func details(
+        of items: [RemoteItem],
+        in folder: RemotePath
+    ) async throws(CloudFSError) -> [RemoteItem] {
+        if items.contains(where: \.isSketch) { try await request() }
+        return try await base.details(of: items, in: folder)
+    }
+
+    public func noteUse() {
+        base.noteUse()
+    }
+
     public func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
         try await request()
         return try await base.changes(after: anchor)

@@ -110,9 +110,11 @@ final class RemoteApplier: Sendable {
         _ seen: inout Set<ItemID>,
         _ outcome: inout Outcome
     ) async throws(CloudFSError) {
-        let compared = try await pool.engine { try self.compare(items, in: folder) }
+        var compared = try await pool.engine { try self.compare(items, in: folder) }
         seen.formUnion(compared.unchanged)
         guard !compared.differing.isEmpty else { return }
+        compared.differing = try await provider.details(of: compared.differing, in: path)
+        let differing = compared.differing
         var moves: [RemoteID: ItemID] = [:]
         for candidate in compared.candidates {
             if try await hasLeft(candidate) { moves[candidate.remoteID] = candidate.item }
@@ -130,7 +132,7 @@ final class RemoteApplier: Sendable {
                     mark: mark,
                     moves: movedItems
                 )
-                try page.apply(compared.differing)
+                try page.apply(differing)
                 return page.result
             }
         }
@@ -168,18 +170,20 @@ final class RemoteApplier: Sendable {
     ) throws(CloudFSError) -> (
         unchanged: [ItemID], differing: [RemoteItem], candidates: [BaseRecord]
     ) {
-        try catalog.read { reader in
+        let hasStableIDs = provider.capabilities.contains(.stableIDs)
+        return try catalog.read { reader in
             var unchanged: [ItemID] = []
             var differing: [RemoteItem] = []
             var candidates: [BaseRecord] = []
             for item in items {
                 let base = try reader.base(named: item.name.bytes, in: folder)
-                if let base, base.version == item.version, base.remoteID == item.id {
+                let isSame = !hasStableIDs || base?.remoteID == item.id
+                if let base, isSame, item.isUnchanged(since: base.version) {
                     unchanged.append(base.item)
                     continue
                 }
                 differing.append(item)
-                if let other = try reader.base(withRemoteID: item.id), other.item != base?.item {
+                if hasStableIDs, let other = try reader.base(withRemoteID: item.id), other.item != base?.item {
                     candidates.append(other)
                 }
             }

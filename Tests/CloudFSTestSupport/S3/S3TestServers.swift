@@ -63,8 +63,7 @@ public enum S3TestServers {
         on server: S3TestServer,
         _ body: (String) async throws -> Value
     ) async throws -> Value {
-        let bucket = "test-\(UUID().uuidString.lowercased())"
-        try await request(server, "PUT", "/\(bucket)")
+        let bucket = try await makeBucket(on: server)
         let result: Result<Value, any Error>
         do {
             result = .success(try await body(bucket))
@@ -78,6 +77,13 @@ public enum S3TestServers {
             print("\(bucket) was left behind on \(server): \(error)")
         }
         return try result.get()
+    }
+
+    /// Makes a bucket that lasts as long as its server.
+    public static func makeBucket(on server: S3TestServer) async throws -> String {
+        let bucket = "test-\(UUID().uuidString.lowercased())"
+        try await request(server, "PUT", "/\(bucket)")
+        return bucket
     }
 
     private static func remove(_ bucket: String, on server: S3TestServer) async throws {

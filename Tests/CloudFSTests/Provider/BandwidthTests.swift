@@ -70,7 +70,7 @@ struct BandwidthTests {
                 upload: BandwidthLimiter(bytesPerSecond: 100_000, clock: clock),
                 download: BandwidthLimiter(bytesPerSecond: 1_000_000, clock: clock)
             ),
-            directory: cloud.directory
+            foreign: cloud.foreign
         )
         var random = SeededRandom(seed: 7)
         let bytes = random.bytes(2_000_000)
@@ -90,7 +90,7 @@ struct BandwidthTests {
         let conditions = LinkConditions(latency: .milliseconds(20), bytesPerSecond: 1_000_000)
         let link = ProviderFixture(
             provider: SimulatedLink(cloud.provider, conditions: conditions, seed: 1, clock: clock),
-            directory: cloud.directory
+            foreign: cloud.foreign
         )
         _ = try await link.provider.quota()
         #expect(clock.elapsed == .milliseconds(20))
@@ -114,7 +114,7 @@ struct BandwidthTests {
                 conditions: LinkConditions(failureRate: 0.3),
                 seed: seed
             ),
-            directory: cloud.directory
+            foreign: cloud.foreign
         )
         var failures = 0
         for _ in 0..<1_000 {
@@ -143,7 +143,7 @@ struct BandwidthTests {
     @Test func `a faulty provider hangs, fails and counts as told`() async throws {
         let cloud = try await ContractedProvider.embedded.make()
         let faulty = FaultyProvider(cloud.provider)
-        let fixture = ProviderFixture(provider: faulty, directory: cloud.directory)
+        let fixture = ProviderFixture(provider: faulty, foreign: cloud.foreign)
         faulty.fail(.upload, call: 2, .after)
         let item = try await fixture.upload([1, 2, 3], to: "a")
         await expectError(.offline) { try await fixture.upload([1], to: "b") }

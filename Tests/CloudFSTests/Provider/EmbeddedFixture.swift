@@ -34,7 +34,10 @@ struct EmbeddedFixture {
             directory: directory,
             root: root,
             embedded: embedded,
-            cloud: ProviderFixture(provider: embedded, directory: directory),
+            cloud: ProviderFixture(
+                provider: embedded,
+                foreign: ForeignDirectory(directory)
+            ),
             identity: identity
         )
     }

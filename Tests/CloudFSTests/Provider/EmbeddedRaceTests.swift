@@ -101,12 +101,10 @@ struct EmbeddedRaceTests {
         for round in 0..<20 {
             let base = version
             let winners = await withTaskGroup(of: ItemVersion?.self) { group in
-                for device in [one, two] {
+                for (number, device) in [one, two].enumerated() {
                     group.addTask {
                         do {
-                            let bytes: [UInt8] = [
-                                UInt8(round), device.cloud.directory === one.directory ? 1 : 2,
-                            ]
+                            let bytes = [UInt8(round), UInt8(number)]
                             return try await device.cloud.upload(bytes, to: "a", replacing: base)
                                 .version
                         } catch let error as CloudFSError {
@@ -196,7 +194,10 @@ struct EmbeddedRaceTests {
             lockDeadline: .milliseconds(30)
         )
         _ = try await impatient.connect(expecting: fixture.expectation())
-        let cloud = ProviderFixture(provider: impatient, directory: fixture.directory)
+        let cloud = ProviderFixture(
+            provider: impatient,
+            foreign: ForeignDirectory(fixture.directory)
+        )
         await expectError(.timedOut) { try await cloud.makeFolder("f") }
         #expect(try await cloud.names() == ["a"])
         withExtendedLifetime(lock) {}

@@ -10,11 +10,32 @@ enum ContractedProvider: String, CaseIterable, Sendable, CustomTestStringConvert
     case embedded
     case behindLink
     case behindFaults
+    /// S3 in memory, with every condition honoured.
+    case s3
+    /// S3 in memory that takes conditions for nothing, as many servers do.
+    case s3Unconditional
+    case moto
+    case ceph
+
+    /// Those that can be had here: real servers only when `scripts/test` started them.
+    static let allCases: [ContractedProvider] =
+        [.embedded, .behindLink, .behindFaults, .s3, .s3Unconditional]
+        + (S3TestServers.moto == nil ? [] : [.moto]) + (S3TestServers.ceph == nil ? [] : [.ceph])
 
     var testDescription: String { rawValue }
 
     /// An empty container, connected.
     func make() async throws -> ProviderFixture {
+        switch self {
+        case .embedded, .behindLink, .behindFaults: try await makeEmbedded()
+        case .s3: try await S3ProviderFixture.make(on: .inMemory(FakeS3Settings()))
+        case .s3Unconditional: try await S3ProviderFixture.make(on: .inMemory(.unconditional))
+        case .moto: try await S3ProviderFixture.make(on: .real(#require(S3TestServers.moto)))
+        case .ceph: try await S3ProviderFixture.make(on: .real(#require(S3TestServers.ceph)))
+        }
+    }
+
+    private func makeEmbedded() async throws -> ProviderFixture {
         let directory = try TemporaryDirectory()
         let base = EmbeddedProvider(
             root: directory.path,
@@ -23,20 +44,82 @@ enum ContractedProvider: String, CaseIterable, Sendable, CustomTestStringConvert
         )
         let provider: any CloudProvider =
             switch self {
-            case .embedded: base
             case .behindLink: SimulatedLink(base, conditions: LinkConditions(), seed: 1)
             case .behindFaults: FaultyProvider(base)
+            default: base
             }
         let none = ContainerExpectation(identity: nil, hasItems: false)
         _ = try await provider.connect(expecting: none)
-        return ProviderFixture(provider: provider, directory: directory)
+        return ProviderFixture(provider: provider, foreign: ForeignDirectory(directory))
+    }
+
+    /// Whether names may be any bytes; keys of a bucket are UTF-8.
+    var takesAnyBytes: Bool {
+        switch self {
+        case .embedded, .behindLink, .behindFaults: true
+        case .s3, .s3Unconditional, .moto, .ceph: false
+        }
+    }
+
+    /// Whether names may have a line break.
+    var takesLineBreaks: Bool { self != .moto }
+
+    /// Whether a version can still be read that was overwritten in the middle of a fetch.
+    var keepsOpenVersions: Bool { !takesAnyBytes }
+
+    /// Whether of several writers at once exactly one wins.
+    var isAtomic: Bool {
+        switch self {
+        case .embedded, .behindLink, .behindFaults, .s3, .ceph: true
+        case .s3Unconditional, .moto: false
+        }
+    }
+}
+
+/// Another program that uses the same container, without CloudFS.
+protocol ForeignWriter: Sendable {
+    /// Writes a file, over one that may be there.
+    func write(_ bytes: [UInt8], to path: String) async throws
+    /// Makes empty files named by their numbers in a folder, which is made too.
+    func makeFiles(_ count: Int, in folder: String) async throws
+}
+
+struct ForeignDirectory: ForeignWriter {
+    let directory: TemporaryDirectory
+
+    init(_ directory: TemporaryDirectory) {
+        self.directory = directory
+    }
+
+    func write(_ bytes: [UInt8], to path: String) async throws {
+        try await ForeignWork.run { [directory] in
+            guard directory.exists(path) else { return try directory.write(bytes, to: path) }
+            // In place, as programs do that know nothing of versions.
+            try FileUpdate(directory.path(path)).write(bytes)
+        }
+    }
+
+    func makeFiles(_ count: Int, in folder: String) async throws {
+        try await ForeignWork.makeFiles(count, in: folder, of: directory)
     }
 }
 
 /// A provider under test, and short ways to use it.
 struct ProviderFixture {
     let provider: any CloudProvider
-    let directory: TemporaryDirectory
+    let foreign: any ForeignWriter
+    /// A device whose changes the provider hears of; by default itself.
+    let other: any CloudProvider
+
+    init(
+        provider: any CloudProvider,
+        foreign: any ForeignWriter,
+        other: (any CloudProvider)? = nil
+    ) {
+        self.provider = provider
+        self.foreign = foreign
+        self.other = other ?? provider
+    }
 
     static let metadata = ItemMetadata(
         permissions: 0o640,
@@ -48,6 +131,8 @@ struct ProviderFixture {
     static func path(_ text: String) throws -> RemotePath {
         RemotePath(try text.split(separator: "/").map { try ItemName(String($0)) })
     }
+
+    var hasStableIDs: Bool { provider.capabilities.contains(.stableIDs) }
 
     func item(_ path: String) async throws -> RemoteItem {
         try await provider.item(at: try Self.path(path))
@@ -116,7 +201,7 @@ struct ProviderFixture {
         repeat {
             let page = try await provider.children(of: try Self.path(path), after: token)
             #expect(page.items.count <= 1_000)
-            items += page.items
+            items += try await provider.details(of: page.items, in: try Self.path(path))
             token = page.next
         } while token != nil
         return items
@@ -162,14 +247,16 @@ final class ScratchFile {
     }
 }
 
-/// Expects that `body` throws a `CloudFSError` with this code.
+/// Expects that `body` throws a `CloudFSError` with this code, or, if that is right too, nothing.
 func expectError(
     _ code: CloudFSError.Code,
+    orNothing: Bool = false,
     sourceLocation: SourceLocation = #_sourceLocation,
     _ body: () async throws -> some Any
 ) async {
     do {
         _ = try await body()
+        guard !orNothing else { return }
         Issue.record("nothing was thrown, expected \(code)", sourceLocation: sourceLocation)
     } catch let error as CloudFSError {
         #expect(error.code == code, "\(error)", sourceLocation: sourceLocation)

@@ -31,7 +31,7 @@ extension S3Client {
             return call
         } consume: { answer throws(CloudFSError) in
             let document = try await answer.wholeBody(atMost: S3XML.maximumByteCount)
-            var page = try S3XMLListing.read(document)
+            var page = try S3XMLListing.read(S3XML.withoutForbiddenReferences(document))
             try S3ListingCheck.check(page, prefix: prefix, token: token)
             if let startAfter {
                 // A server that does not know the parameter gives everything.

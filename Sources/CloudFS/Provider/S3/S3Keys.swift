@@ -29,8 +29,10 @@ struct S3Keys: Sendable {
     // MARK: - Key to name
 
     /// The name of one part of a key.
-    static func name(of part: [UInt8]) throws(CloudFSError) -> ItemName {
-        if !part.starts(with: mark), let name = plainName(part) { return name }
+    ///
+    /// - Parameter isInRoot: Whether it is the first part, which must not be `.cloudfs`.
+    static func name(of part: [UInt8], isInRoot: Bool) throws(CloudFSError) -> ItemName {
+        if !part.starts(with: mark), let name = plainName(part, isInRoot: isInRoot) { return name }
         return try markedName(of: part, suffix: [])
     }
 
@@ -39,10 +41,10 @@ struct S3Keys: Sendable {
         try markedName(of: part, suffix: [slash])
     }
 
-    private static func plainName(_ part: [UInt8]) -> ItemName? {
+    private static func plainName(_ part: [UInt8], isInRoot: Bool) -> ItemName? {
         do throws(CloudFSError) {
             let name = try ItemName(part)
-            return name == .reserved ? nil : name
+            return isInRoot && name == .reserved ? nil : name
         } catch {
             return nil
         }
@@ -119,7 +121,9 @@ struct S3Keys: Sendable {
             }
             return .folderBesideFile(part)
         }
-        guard !part.contains(slash), try Self.name(of: part) == name else { throw refusal }
+        guard !part.contains(slash), try markedName(of: part, suffix: []) == name else {
+            throw refusal
+        }
         return .part(part)
     }
 
@@ -149,8 +153,8 @@ struct S3Keys: Sendable {
 
     /// Whether `name` is how `part`, which may be too long, is shown.
     static func isName(_ name: ItemName, of part: [UInt8]) throws(CloudFSError) -> Bool {
-        if try Self.name(of: part) == name { return true }
-        return try nameOfFolderBesideFile(part) == name
+        if try markedName(of: part, suffix: []) == name { return true }
+        return try markedName(of: part, suffix: [slash]) == name
     }
 
     /// The parts of `path` joined to a key.

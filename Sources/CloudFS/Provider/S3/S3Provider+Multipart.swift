@@ -1,0 +1,249 @@
+import Crypto
+
+/// Large files: sent and copied in parts.
+extension S3Provider {
+    /// Threads that read files for uploads.
+    static let pool = BlockingPool(name: "cloudfs.s3", width: 4)
+
+    /// A bucket takes at most 10,000 parts.
+    private func partByteCount(of byteCount: Int64) -> Int64 {
+        let least = (byteCount + 9_999) / 10_000
+        let megabyte: Int64 = 1 << 20
+        return max(settings.partByteCount, (least + megabyte - 1) / megabyte * megabyte)
+    }
+
+    private func ranges(of byteCount: Int64, each size: Int64) -> [Range<Int64>] {
+        stride(from: 0, to: byteCount, by: Int64.Stride(size)).map { start in
+            start..<min(start + size, byteCount)
+        }
+    }
+
+    func uploadInParts(
+        _ source: UploadSource,
+        _ key: [UInt8],
+        _ metadata: [String: String],
+        _ base: ItemVersion?,
+        _ path: RemotePath
+    ) async throws(CloudFSError) {
+        let size = partByteCount(of: source.byteCount)
+        let upload = try await resumableUpload(key, metadata, size)
+        let progress = S3Progress(source.didSend)
+        let jobs = ranges(of: source.byteCount, each: size).enumerated().map { index, range in
+            S3PartJob(
+                key: key,
+                upload: upload.id,
+                number: index + 1,
+                range: range,
+                present: upload.parts[index + 1]
+            )
+        }
+        let parts = try await inParallel(jobs) { job in
+            await self.send(job, of: source, progress, path)
+        }
+        guard source.isUnchanged() else { throw Self.changedWhileSent(path) }
+        // Servers differ in what they make of a condition here: what is there is looked at again.
+        // Between this and the completion is a window of one round trip.
+        try await checkBeforeCompletion(path, key, replacing: base)
+        _ = try await client.completeUpload(
+            key,
+            upload: upload.id,
+            parts: parts,
+            condition: rules.condition(replacing: base.map(Self.entityTag))
+        )
+        try uploads.forget(key)
+    }
+
+    private func checkBeforeCompletion(
+        _ path: RemotePath,
+        _ key: [UInt8],
+        replacing base: ItemVersion?
+    ) async throws(CloudFSError) {
+        guard let base else {
+            guard try await !exists(key) else {
+                throw CloudFSError(.exists, "\"\(path)\" is in the bucket already")
+            }
+            return
+        }
+        guard Self.version(of: try await client.head(key)) == base else {
+            throw Self.changed(path)
+        }
+    }
+
+    /// The upload of this key that was begun earlier, with its parts, or a new one.
+    private func resumableUpload(
+        _ key: [UInt8],
+        _ metadata: [String: String],
+        _ partSize: Int64
+    ) async throws(CloudFSError) -> (id: String, parts: [Int: S3Part]) {
+        if let known = try uploads.upload(of: key), known.partByteCount == partSize,
+            known.metadata == metadata
+        {
+            do throws(CloudFSError) {
+                let parts = try await client.listParts(key, upload: known.id)
+                var byNumber: [Int: S3Part] = [:]
+                for part in parts { byNumber[part.number] = part }
+                return (known.id, byNumber)
+            } catch  where error.cause as? S3Failure == .noSuchUpload {
+                try uploads.forget(key)
+            }
+        } else {
+            try await abandonUpload(of: key)
+        }
+        let id = try await client.createUpload(key, metadata: metadata)
+        try uploads.note(
+            key,
+            S3UploadLedger.Entry(id: id, partByteCount: partSize, metadata: metadata)
+        )
+        return (id, [:])
+    }
+
+    /// Gives up what was sent of a file that will not be completed.
+    func abandonUpload(of key: [UInt8]) async throws(CloudFSError) {
+        guard let known = try uploads.upload(of: key) else { return }
+        do throws(CloudFSError) {
+            try await client.abortUpload(key, upload: known.id)
+        } catch  where error.code == .notFound {
+            logger.debug("an upload was given up by somebody else")
+        }
+        try uploads.forget(key)
+    }
+
+    private func send(
+        _ job: S3PartJob,
+        of source: UploadSource,
+        _ progress: S3Progress,
+        _ path: RemotePath
+    ) async -> S3PartResult {
+        do throws(CloudFSError) {
+            if let present = job.present, present.size == Int64(job.range.count) {
+                // Sent before a crash; the tag of a part is its MD5, where it is anything at all.
+                let digest = try await digest(of: job.range, in: source.descriptor, path)
+                if digest == present.entityTag.lowercased() {
+                    progress.add(job.number, Int64(job.range.count))
+                    return S3PartResult(part: present)
+                }
+            }
+            let part = try await client.uploadPart(
+                job.key,
+                upload: job.upload,
+                number: job.number,
+                body: .file(
+                    descriptor: source.descriptor,
+                    offset: job.range.lowerBound,
+                    byteCount: Int64(job.range.count),
+                    willSend: source.willSend,
+                    didSend: { progress.add(job.number, $0) }
+                )
+            )
+            return S3PartResult(part: part)
+        } catch {
+            return S3PartResult(failure: error)
+        }
+    }
+
+    private func digest(
+        of range: Range<Int64>,
+        in descriptor: Int32,
+        _ path: RemotePath
+    ) async throws(CloudFSError) -> String {
+        var hash = Insecure.MD5()
+        var offset = range.lowerBound
+        while offset < range.upperBound {
+            let end = min(offset + 1 << 20, range.upperBound)
+            hash.update(data: try await read(descriptor, offset..<end, path))
+            offset = end
+        }
+        return hash.finalize().map { byte in
+            let digits = String(byte, radix: 16)
+            return digits.count == 1 ? "0" + digits : digits
+        }.joined()
+    }
+
+    // MARK: - Copies
+
+    /// Copies an object that is too large for one request.
+    func copyInParts(
+        _ source: [UInt8],
+        _ byteCount: Int64,
+        tag: String,
+        to key: [UInt8],
+        metadata: [String: String]?
+    ) async throws(CloudFSError) {
+        var headers = metadata
+        if headers == nil { headers = try await client.head(source).userMetadata }
+        let id = try await client.createUpload(key, metadata: headers ?? [:])
+        let jobs = ranges(of: byteCount, each: max(512 << 20, partByteCount(of: byteCount)))
+            .enumerated().map { index, range in
+                S3PartJob(key: key, upload: id, number: index + 1, range: range, present: nil)
+            }
+        do throws(CloudFSError) {
+            let parts = try await inParallel(jobs) { job in
+                await self.copy(job, from: source, tag: tag)
+            }
+            _ = try await client.completeUpload(key, upload: id, parts: parts)
+        } catch {
+            do throws(CloudFSError) {
+                try await client.abortUpload(key, upload: id)
+            } catch {
+                logger.warning("a copy was not given up", metadata: ["error": "\(error)"])
+            }
+            throw error
+        }
+    }
+
+    private func copy(_ job: S3PartJob, from source: [UInt8], tag: String) async -> S3PartResult {
+        do throws(CloudFSError) {
+            let part = try await client.copyPart(
+                from: source,
+                sourceIfMatch: tag,
+                range: job.range,
+                to: job.key,
+                upload: job.upload,
+                number: job.number
+            )
+            return S3PartResult(part: part)
+        } catch {
+            return S3PartResult(failure: error)
+        }
+    }
+
+    /// Does jobs a few at a time; the first failure ends all.
+    private func inParallel(
+        _ jobs: [S3PartJob],
+        _ work: @escaping @Sendable (S3PartJob) async -> S3PartResult
+    ) async throws(CloudFSError) -> [S3Part] {
+        let results = await withTaskGroup(of: S3PartResult.self) { group in
+            var results: [S3PartResult] = []
+            for (number, job) in jobs.enumerated() {
+                if number >= settings.parallelParts, let result = await group.next() {
+                    results.append(result)
+                    if result.failure != nil { break }
+                }
+                group.addTask { await work(job) }
+            }
+            if results.contains(where: { $0.failure != nil }) { group.cancelAll() }
+            return await group.reduce(into: results) { $0.append($1) }
+        }
+        var parts: [S3Part] = []
+        for result in results {
+            if let failure = result.failure { throw failure }
+            if let part = result.part { parts.append(part) }
+        }
+        return parts.sorted { $0.number < $1.number }
+    }
+}
+
+/// One part that is to be sent or copied.
+private struct S3PartJob: Sendable {
+    var key: [UInt8]
+    var upload: String
+    var number: Int
+    var range: Range<Int64>
+    /// What the server has of it already.
+    var present: S3Part?
+}
+
+private struct S3PartResult: Sendable {
+    var part: S3Part?
+    var failure: CloudFSError?
+}

@@ -1,0 +1,351 @@
+import Crypto
+
+/// Items, listings and bytes.
+extension S3Provider {
+    // MARK: - Items
+
+    func item(at path: RemotePath) async throws(CloudFSError) -> RemoteItem {
+        let place = try await place(path)
+        guard let name = path.name else { return try root() }
+        if !place.isFolderOnly {
+            do throws(CloudFSError) {
+                return try await describe(try await client.head(place.key), as: name)
+            } catch  where error.code == .notFound && S3Provider.isAbsence(error) {
+                // Perhaps a folder.
+            }
+        }
+        guard let folder = try await folder(place, as: name) else { throw Self.notFound(path) }
+        return folder
+    }
+
+    /// Whether an error says that a key is absent, rather than the bucket.
+    static func isAbsence(_ error: CloudFSError) -> Bool {
+        error.cause as? S3Failure != .noSuchBucket
+    }
+
+    private func root() throws(CloudFSError) -> RemoteItem {
+        RemoteItem(
+            id: RemoteID("root"),
+            documentID: S3Metadata.documentID([:], key: keys.prefix, container: identity),
+            name: try ItemName("root"),
+            kind: .folder,
+            size: 0,
+            metadata: S3Metadata.metadata(
+                [:],
+                kind: .folder,
+                lastModified: Timestamp(nanoseconds: 0)
+            ),
+            version: ItemVersion(content: Self.folderToken, metadata: Self.unmarkedToken)
+        )
+    }
+
+    /// The item that an object is.
+    func describe(_ head: S3ObjectHead, as name: ItemName) async throws(CloudFSError) -> RemoteItem {
+        var kind = S3Metadata.kind(head.userMetadata) ?? .file
+        if kind == .folder { kind = .file }
+        var item = sketch(head.object, as: name)
+        item.isSketch = false
+        item.version = Self.version(of: head)
+        item.kind = kind
+        item.metadata = S3Metadata.metadata(
+            head.userMetadata,
+            kind: kind,
+            lastModified: head.object.lastModified
+        )
+        item.attributes = S3Metadata.attributes(head.userMetadata)
+        item.documentID = S3Metadata.documentID(
+            head.userMetadata,
+            key: head.object.key,
+            container: identity
+        )
+        guard kind == .symlink else { return item }
+        guard (1...Self.longestTarget).contains(head.object.size) else {
+            item.kind = .file
+            return item
+        }
+        item.linkTarget = try await target(of: head.object)
+        return item
+    }
+
+    /// The longest target of a link, in bytes; `PATH_MAX` without its NUL.
+    static let longestTarget: Int64 = 4_095
+
+    private func target(of object: S3Object) async throws(CloudFSError) -> [UInt8] {
+        let collected = S3Bytes()
+        _ = try await client.get(object.key, range: 0..<object.size, ifMatch: object.entityTag) {
+            _, bytes in
+            collected.append(bytes)
+        }
+        return collected.all
+    }
+
+    /// What a listing tells of an object.
+    func sketch(_ object: S3Object, as name: ItemName) -> RemoteItem {
+        RemoteItem(
+            id: Self.remoteID(object.key),
+            documentID: S3Metadata.documentID([:], key: object.key, container: identity),
+            name: name,
+            kind: .file,
+            size: object.size,
+            metadata: S3Metadata.metadata([:], kind: .file, lastModified: object.lastModified),
+            version: Self.version(of: object),
+            isSketch: true
+        )
+    }
+
+    private func folderSketch(_ key: [UInt8], as name: ItemName) -> RemoteItem {
+        RemoteItem(
+            id: Self.remoteID(key),
+            documentID: S3Metadata.documentID([:], key: key, container: identity),
+            name: name,
+            kind: .folder,
+            size: 0,
+            metadata: S3Metadata.metadata(
+                [:],
+                kind: .folder,
+                lastModified: client.serverNow ?? Timestamp(nanoseconds: 0)
+            ),
+            // A listing says nothing of what is written on a folder.
+            version: ItemVersion(content: Self.folderToken, metadata: ""),
+            isSketch: true
+        )
+    }
+
+    /// A folder with what is written on its marker, or `nil` if there is none.
+    func folder(_ place: Place, as name: ItemName) async throws(CloudFSError) -> RemoteItem? {
+        let page = try await client.list(prefix: place.folderKey, delimiter: false, limit: 1)
+        guard let first = page.objects.first else { return nil }
+        noteFolder(place.folderKey, isMarked: first.key == place.folderKey)
+        guard first.key == place.folderKey else {
+            var folder = folderSketch(place.folderKey, as: name)
+            folder.version.metadata = Self.unmarkedToken
+            folder.isSketch = false
+            return folder
+        }
+        return markedFolder(try await client.head(place.folderKey), as: name)
+    }
+
+    func markedFolder(_ head: S3ObjectHead, as name: ItemName) -> RemoteItem {
+        var folder = folderSketch(head.object.key, as: name)
+        folder.isSketch = false
+        folder.metadata = S3Metadata.metadata(
+            head.userMetadata,
+            kind: .folder,
+            lastModified: head.object.lastModified
+        )
+        folder.attributes = S3Metadata.attributes(head.userMetadata)
+        folder.documentID = S3Metadata.documentID(
+            head.userMetadata,
+            key: head.object.key,
+            container: identity
+        )
+        folder.version.metadata = Self.version(of: head).metadata
+        return folder
+    }
+
+    // MARK: - Versions
+
+    static let folderToken = "folder"
+    static let unmarkedToken = "unmarked"
+
+    /// What a listing tells of a version: tag and size, and the second of the last write.
+    static func version(of object: S3Object) -> ItemVersion {
+        ItemVersion(
+            content: "\(object.entityTag):\(object.size)",
+            metadata: String(object.lastModified.seconds)
+        )
+    }
+
+    /// A version with what is written on the object: two writes in one second differ.
+    static func version(of head: S3ObjectHead) -> ItemVersion {
+        var version = version(of: head.object)
+        let fields = head.userMetadata.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
+        let digest = SHA256.hash(data: Array(fields.joined(separator: "\n").utf8)).prefix(6)
+        version.metadata += "." + digest.map { String($0, radix: 16) }.joined(separator: "")
+        return version
+    }
+
+    static func entityTag(_ version: ItemVersion) -> String {
+        String(version.content.prefix { $0 != ":" })
+    }
+
+    private static func byteCount(_ version: ItemVersion) -> Int64? {
+        version.content.split(separator: ":").last.flatMap { Int64($0) }
+    }
+
+    /// The key, or what is left of it in the room for an id.
+    private static func remoteID(_ key: [UInt8]) -> RemoteID {
+        let text = URIEncoding.encode(key, keepingSlash: true)
+        guard text.utf8.count > 400 else { return RemoteID(text) }
+        let digest = S3Metadata.documentID([:], key: key, container: "")
+        return RemoteID(text.prefix(360) + "#\(digest)")
+    }
+
+    // MARK: - Listings
+
+    func children(
+        of path: RemotePath,
+        after page: PageToken?
+    ) async throws(CloudFSError) -> ListingPage {
+        let place = try await place(path)
+        let listing = try await client.list(
+            prefix: place.folderKey,
+            delimiter: true,
+            after: page?.rawValue
+        )
+        if page == nil, listing.objects.isEmpty, listing.prefixes.isEmpty, !place.isRoot {
+            if listing.next == nil { throw try await absence(of: path, place) }
+        }
+        noteFolder(place.folderKey, isMarked: listing.objects.first?.key == place.folderKey)
+        var items: [RemoteItem] = []
+        var files: Set<[UInt8]> = []
+        for object in listing.objects where object.key != place.folderKey {
+            let part = Array(object.key.dropFirst(place.folderKey.count))
+            let name = try S3Keys.name(of: part, isInRoot: place.isRoot)
+            remember(part, as: name, in: place.folderKey)
+            files.insert(part)
+            items.append(sketch(object, as: name))
+        }
+        let start = Self.firstPart(of: listing, in: place.folderKey)
+        for key in listing.prefixes where key != keys.room {
+            let part = Array(key.dropFirst(place.folderKey.count).dropLast())
+            var hasFile = files.contains(part)
+            if !hasFile, page != nil, let start, start != part, start.starts(with: part) {
+                // The file, if there is one, stands at the end of the page before.
+                hasFile = try await exists(place.folderKey + part)
+            }
+            let name =
+                try hasFile
+                ? S3Keys.nameOfFolderBesideFile(part)
+                : S3Keys.name(of: part, isInRoot: place.isRoot)
+            remember(part, as: name, in: place.folderKey)
+            noteFolder(key)
+            items.append(folderSketch(key, as: name))
+        }
+        return ListingPage(items: items, next: listing.next.map { PageToken($0) })
+    }
+
+    private static func firstPart(of listing: S3ListPage, in folder: [UInt8]) -> [UInt8]? {
+        let firsts = [listing.objects.first?.key, listing.prefixes.first].compactMap { $0 }
+        return firsts.min { $0.lexicographicallyPrecedes($1) }
+            .map { Array($0.dropFirst(folder.count)) }
+    }
+
+    func exists(_ key: [UInt8]) async throws(CloudFSError) -> Bool {
+        do throws(CloudFSError) {
+            _ = try await client.head(key)
+            return true
+        } catch  where error.code == .notFound && Self.isAbsence(error) {
+            return false
+        }
+    }
+
+    /// The object of a file, if it is the version that is meant.
+    ///
+    /// - Throws: `notFound`; `remoteChanged` for another version, or if it is a folder by now.
+    func meantFile(
+        _ place: Place,
+        _ version: ItemVersion,
+        _ path: RemotePath
+    ) async throws(CloudFSError) -> S3ObjectHead {
+        do throws(CloudFSError) {
+            guard !place.isFolderOnly else { throw Self.changed(path) }
+            let head = try await client.head(place.key)
+            guard Self.version(of: head) == version else { throw Self.changed(path) }
+            return head
+        } catch  where error.code == .notFound && Self.isAbsence(error) {
+            let isFolder = try await folder(place, as: ItemName("folder")) != nil
+            throw isFolder ? Self.changed(path) : Self.notFound(path)
+        }
+    }
+
+    private func absence(
+        of path: RemotePath,
+        _ place: Place
+    ) async throws(CloudFSError) -> CloudFSError {
+        guard !place.isFolderOnly, try await exists(place.key) else { return Self.notFound(path) }
+        return CloudFSError(.notDirectory, "\"\(path)\" is not a folder")
+    }
+
+    func details(
+        of items: [RemoteItem],
+        in folder: RemotePath
+    ) async throws(CloudFSError) -> [RemoteItem] {
+        let looks = await withTaskGroup(of: S3Look.self) { group in
+            var looks: [S3Look] = []
+            for (number, item) in items.enumerated() {
+                if number >= settings.parallelLooks, let look = await group.next() {
+                    looks.append(look)
+                }
+                group.addTask { await self.look(at: item, in: folder) }
+            }
+            return await group.reduce(into: looks) { $0.append($1) }
+        }
+        var found: [RemoteItem] = []
+        for look in looks {
+            if let error = look.failure { throw error }
+            if let item = look.item { found.append(item) }
+        }
+        return found
+    }
+
+    private func look(at item: RemoteItem, in folder: RemotePath) async -> S3Look {
+        guard item.isSketch else { return S3Look(item: item) }
+        do throws(CloudFSError) {
+            let place = try await place(folder.appending(item.name))
+            guard item.kind == .file else {
+                return S3Look(item: try await self.folder(place, as: item.name))
+            }
+            return S3Look(item: try await describe(try await client.head(place.key), as: item.name))
+        } catch  where error.code == .notFound && Self.isAbsence(error) {
+            return S3Look()
+        } catch {
+            return S3Look(failure: error)
+        }
+    }
+
+    // MARK: - Bytes
+
+    func fetch(
+        _ path: RemotePath,
+        range: Range<Int64>,
+        version: ItemVersion,
+        deliver:
+            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
+            -> Void
+    ) async throws(CloudFSError) {
+        let place = try await place(path)
+        let tag = Self.entityTag(version)
+        guard let size = Self.byteCount(version), !place.isFolderOnly else {
+            throw CloudFSError(.isDirectory, "\"\(path)\" is no file")
+        }
+        guard range.lowerBound >= 0, range.upperBound <= size else {
+            throw CloudFSError(.invalidArgument, "\"\(path)\" has no bytes at \(range)")
+        }
+        guard !range.isEmpty else {
+            let head = try await client.head(place.key)
+            guard head.object.entityTag == tag else { throw Self.changed(path) }
+            return
+        }
+        let head = try await client.get(place.key, range: range, ifMatch: tag, deliver: deliver)
+        guard head.object.size == size else { throw Self.changed(path) }
+    }
+
+    /// S3 has no digest of the whole content that could be relied on.
+    func digest(
+        of path: RemotePath,
+        version: ItemVersion
+    ) async throws(CloudFSError) -> ContentDigest? {
+        _ = try await meantFile(try await place(path), version, path)
+        return nil
+    }
+
+    /// A bucket has no limit that it tells.
+    func quota() async throws(CloudFSError) -> Quota? { nil }
+}
+
+/// What looking at one item gave: neither if it is gone.
+private struct S3Look: Sendable {
+    var item: RemoteItem?
+    var failure: CloudFSError?
+}
