@@ -34,7 +34,7 @@ struct MountCommand: ParsableCommand {
     private static let levels = Logger.Level.allCases.map(\.rawValue)
     private static let policies = MountConfiguration.Hydration.allCases.map(\.rawValue)
 
-    @Argument(help: "Where the container is: local:/path.")
+    @Argument(help: "Where the container is: local:/path or s3://bucket/prefix.")
     var containerURL: String?
 
     @Argument(help: "An empty folder, where the drive appears.", completion: .directory)
@@ -80,6 +80,20 @@ struct MountCommand: ParsableCommand {
     @Option(name: .of(.simulateFailures), help: .of(.simulateFailures))
     var simulateFailures: String?
 
+    @Option(name: .of(.endpoint), help: .of(.endpoint)) var endpoint: String?
+    @Option(name: .of(.region), help: .of(.region)) var region: String?
+    @Option(name: .of(.profile), help: .of(.profile)) var profile: String?
+    @Option(
+        name: .of(.addressing),
+        help: .of(.addressing),
+        completion: .list(["path", "virtual-host"])
+    )
+    var addressing: String?
+    @Option(name: .of(.caFile), help: .of(.caFile), completion: .file()) var caFile: String?
+    @Flag(name: .of(.anonymous), help: .of(.anonymous)) var anonymous = false
+    @Option(name: .of(.pollInterval), help: .of(.pollInterval)) var pollInterval: String?
+    @Option(name: .of(.scanInterval), help: .of(.scanInterval)) var scanInterval: String?
+
     @Flag(help: "Check everything, print the result as a drive file, and mount nothing.")
     var dryRun = false
 
@@ -121,6 +135,14 @@ struct MountCommand: ParsableCommand {
         case .hydration: Self.list(hydration)
         case .progressiveLimit: Self.list(progressiveLimit)
         case .ignore: ignore
+        case .endpoint: Self.list(endpoint)
+        case .region: Self.list(region)
+        case .profile: Self.list(profile)
+        case .addressing: Self.list(addressing)
+        case .caFile: Self.list(caFile)
+        case .anonymous: anonymous ? ["true"] : []
+        case .pollInterval: Self.list(pollInterval)
+        case .scanInterval: Self.list(scanInterval)
         case .simulateLatency: Self.list(simulateLatency)
         case .simulateBandwidth: Self.list(simulateBandwidth)
         case .simulateFailures: Self.list(simulateFailures)

@@ -29,7 +29,7 @@ public final class TestDrive: Sendable {
         self.folder = folder
         self.cloud = cloud
         mount = TestMount(
-            container: "local:\(cloud.path)",
+            container: options.container ?? "local:\(cloud.path)",
             path: TestDrive.isNative ? cloud.path : "\(folder)/\(name)",
             folder: folder,
             name: name,

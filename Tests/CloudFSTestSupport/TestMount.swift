@@ -12,6 +12,10 @@ public final class TestMount: Sendable {
         public var arguments: [String]
         /// How long a file must be quiet before it is uploaded; short, as tests wait for it.
         public var quietTime = "100ms"
+        /// The container's URL; `nil`: a folder of the test.
+        public var container: String?
+        /// More environment for the daemon, such as credentials.
+        public var environment: [String: String] = [:]
         /// Another user to run as; needs root.
         public var userID: UInt32?
         /// How long it may take until it says that it is ready.
@@ -99,7 +103,8 @@ public final class TestMount: Sendable {
         let begin = ContinuousClock.now
         let child = try ChildProcess(
             command,
-            environment: environment.merging(["NOTIFY_SOCKET": notifications.path]) { $1 },
+            environment: environment.merging(["NOTIFY_SOCKET": notifications.path]) { $1 }
+                .merging(options.environment) { $1 },
             output: log,
             errors: log
         )

@@ -11,7 +11,9 @@ extension DriveFile {
             let texts = option.texts(of: configuration)
             switch option.form {
             case .flag: table[option.rawValue] = texts == ["true"]
-            case .value: table[option.rawValue] = texts[0]
+            case .value:
+                // What has no value is left to the default.
+                if let text = texts.first, !text.isEmpty { table[option.rawValue] = text }
             case .list:
                 // The built-in list is part of what is written down.
                 table[option.rawValue] = TOMLArray(["!*"] + texts)
@@ -56,6 +58,14 @@ extension MountConfiguration.Option {
         case .simulateLatency: [MountConfiguration.Values.format(link.latency)]
         case .simulateBandwidth: [Self.text(link.bandwidth)]
         case .simulateFailures: [String(link.failures)]
+        case .endpoint: [configuration.s3.endpoint ?? ""]
+        case .region: [configuration.s3.region ?? ""]
+        case .profile: [configuration.s3.profile ?? ""]
+        case .addressing: configuration.s3.addressing.map { [$0.rawValue] } ?? []
+        case .caFile: configuration.s3.caFile.map { [$0] } ?? []
+        case .anonymous: [String(configuration.s3.isAnonymous)]
+        case .pollInterval: [MountConfiguration.Values.format(configuration.s3.pollInterval)]
+        case .scanInterval: [MountConfiguration.Values.format(configuration.s3.scanInterval)]
         case .foreground: [String(configuration.foreground)]
         }
     }

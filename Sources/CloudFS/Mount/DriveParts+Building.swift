@@ -1,4 +1,5 @@
 import Glibc
+import Logging
 
 /// The pieces of a drive that need a decision when they are made.
 extension DriveParts {
@@ -62,10 +63,19 @@ extension DriveParts {
     static func provider(
         _ configuration: MountConfiguration,
         _ url: ContainerURL,
-        _ pool: BlockingPool
-    ) -> any CloudProvider {
+        _ catalog: Catalog,
+        _ logger: Logger
+    ) throws(CloudFSError) -> any CloudProvider {
         var provider: any CloudProvider
         switch url {
+        case .s3(let bucket, let prefix):
+            provider = try s3Provider(
+                configuration,
+                bucket: bucket,
+                prefix: prefix,
+                deviceID: try deviceID(in: catalog),
+                logger: logger
+            )
         case .local(let path):
             // A pool of its own: a slow cloud must not keep the engine's own work waiting.
             provider = EmbeddedProvider(

@@ -44,7 +44,7 @@ final class DriveParts: Sendable {
         )
         try Recovery(files: files, logger: logger).run()
 
-        let provider = Self.provider(configuration, first.url, pool)
+        let provider = try Self.provider(configuration, first.url, catalog, logger)
         let hub = ChangeHub()
         let connection = Connection(clocks: clocks)
         let news = Newsroom()

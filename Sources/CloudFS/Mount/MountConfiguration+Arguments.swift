@@ -120,7 +120,9 @@ extension MountConfiguration {
         var source = arguments.source
         var target = arguments.mountpoint
         // With a drive file that names the container, a single argument is the mountpoint.
-        if !containers.isEmpty, target == nil, let only = source, !only.hasPrefix("local:") {
+        if !containers.isEmpty, target == nil, let only = source, !only.hasPrefix("local:"),
+            !only.hasPrefix("s3:")
+        {
             (source, target) = (nil, only)
         }
         if let source, source != "none" || containers.isEmpty {

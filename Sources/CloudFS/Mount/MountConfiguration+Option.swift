@@ -22,6 +22,14 @@ extension MountConfiguration {
         case simulateLatency = "simulate-latency"
         case simulateBandwidth = "simulate-bandwidth"
         case simulateFailures = "simulate-failures"
+        case endpoint
+        case region
+        case profile
+        case addressing
+        case caFile = "ca-file"
+        case anonymous
+        case pollInterval = "poll-interval"
+        case scanInterval = "scan-interval"
         case foreground
 
         /// What comes after the name.
@@ -36,14 +44,17 @@ extension MountConfiguration {
 
         package var form: Form {
             switch self {
-            case .readOnly, .remoteIDs, .foreground: .flag
+            case .readOnly, .remoteIDs, .foreground, .anonymous: .flag
             case .ignore: .list("pattern")
-            case .stateDir: .value("path")
+            case .stateDir, .caFile: .value("path")
             case .cacheSize, .freeFloor, .progressiveLimit: .value("bytes")
             case .uploadLimit, .downloadLimit, .simulateBandwidth: .value("bytes/s")
-            case .quietTime, .readTimeout, .simulateLatency: .value("time")
+            case .quietTime, .readTimeout, .simulateLatency, .pollInterval, .scanInterval:
+                .value("time")
             case .simulateFailures: .value("share")
-            case .deviceName: .value("name")
+            case .deviceName, .region, .profile: .value("name")
+            case .endpoint: .value("url")
+            case .addressing: .value("style")
             case .logLevel: .value("level")
             case .hydration: .value("policy")
             }
@@ -81,6 +92,24 @@ extension MountConfiguration {
             case .simulateLatency: "For demonstrations: delays every request, such as 20ms."
             case .simulateBandwidth: "For demonstrations: limits all transfers, such as 50MB."
             case .simulateFailures: "For demonstrations: share of requests that fail, such as 5%."
+            case .endpoint:
+                "Where buckets are served, such as https://s3.example.org. "
+                    + "Default: AWS_ENDPOINT_URL, the profile's, or AWS."
+            case .region:
+                "Region of the bucket. Default: AWS_REGION, the profile's, or us-east-1."
+            case .profile:
+                "Profile of the AWS configuration files. Default: AWS_PROFILE, or default."
+            case .addressing:
+                "Where the bucket's name goes: path or virtual-host. "
+                    + "Default: virtual-host at AWS, path elsewhere."
+            case .caFile: "Certificates to trust, in PEM. Default: AWS_CA_BUNDLE, or the system's."
+            case .anonymous: "Ask a bucket without credentials."
+            case .pollInterval:
+                "How often other devices' changes are looked for while the drive is used. "
+                    + "Default: 1s."
+            case .scanInterval:
+                "How often a bucket is compared as a whole, for what other tools did. "
+                    + "Default: 15m."
             case .foreground: "Stay in the foreground and log to standard error."
             }
         }
@@ -140,6 +169,25 @@ extension MountConfiguration.Option {
         case .quietTime: configuration.quietTime = try duration(text, "2s", .zero)
         case .readTimeout:
             configuration.readTimeout = try duration(text, "30s", .milliseconds(10))
+        case .endpoint: configuration.s3.endpoint = try value(text, "a URL", Self.text)
+        case .region: configuration.s3.region = try value(text, "a region", Self.text)
+        case .profile: configuration.s3.profile = try value(text, "a profile", Self.text)
+        case .addressing:
+            configuration.s3.addressing = try value(text, "path or virtual-host") {
+                MountConfiguration.S3.Addressing(rawValue: $0)
+            }
+        case .caFile:
+            guard !text.isEmpty else { throw wrong(text, "the path of a file") }
+            configuration.s3.caFile = MountConfiguration.Paths.absolute(
+                text,
+                base: base,
+                home: home
+            )
+        case .anonymous: configuration.s3.isAnonymous = try boolean(text)
+        case .pollInterval:
+            configuration.s3.pollInterval = try duration(text, "1s", .milliseconds(50))
+        case .scanInterval:
+            configuration.s3.scanInterval = try duration(text, "15m", .seconds(1))
         case .readOnly: configuration.readOnly = try boolean(text)
         case .remoteIDs: configuration.remoteIDs = try boolean(text)
         case .foreground: configuration.foreground = try boolean(text)
@@ -229,6 +277,11 @@ extension MountConfiguration.Option {
     /// A rate of 0 would stop everything without a word.
     private static func rate(_ text: String) -> Int64? {
         ByteCount.parseRate(text).flatMap { $0 > 0 ? $0 : nil }
+    }
+
+    /// Anything but nothing; an empty text takes back what a drive file says.
+    private static func text(_ text: String) -> String?? {
+        .some(text.isEmpty ? nil : text)
     }
 
     /// A device name becomes part of file names and must leave room for the rest of them.

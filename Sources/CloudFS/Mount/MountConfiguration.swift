@@ -46,6 +46,28 @@ public struct MountConfiguration: Sendable, Equatable {
         public var isNeeded: Bool { latency > .zero || bandwidth != nil || failures > 0 }
     }
 
+    /// How a bucket is reached; credentials come from elsewhere.
+    public struct S3: Sendable, Equatable {
+        /// Where the bucket's name stands in a request.
+        public enum Addressing: String, Sendable {
+            case path
+            case virtualHost = "virtual-host"
+        }
+
+        /// `nil`: what the environment or the profile says, then AWS.
+        public var endpoint: String?
+        public var region: String?
+        public var profile: String?
+        public var addressing: Addressing?
+        /// Absolute; PEM.
+        public var caFile: String?
+        public var isAnonymous = false
+        public var pollInterval = Duration.seconds(1)
+        public var scanInterval = Duration.seconds(900)
+
+        public init() {}
+    }
+
     /// One container now; what reads this takes the first.
     public var containers: [Container]
     /// Absolute, with symbolic links followed.
@@ -80,6 +102,7 @@ public struct MountConfiguration: Sendable, Equatable {
     /// Patterns (`fnmatch`) of names that stay on this machine; matched against one component.
     public var ignore = MountConfiguration.defaultIgnore
     public var simulatedLink = SimulatedLink()
+    public var s3 = S3()
     public var foreground = false
     /// The catalog is there from an earlier mount, so the container need not be reachable now.
     public var mayStartOffline = false

@@ -95,7 +95,10 @@ final class RemoteApplier: Sendable {
             }
         }
         let isStill = try await pool.engine {
-            try self.catalog.read { try self.isStill(folder, at: path, since: mark, $0) }
+            try self.catalog.read { reader in
+                try self.isStill(folder, at: path, since: mark, reader)
+                    && !self.waitsToMove(folder, reader)
+            }
         }
         outcome.missing = isStill ? missing.filter { !mutations.blurs($0, since: mark) } : []
         if outcome.missing.count < missing.count { outcome.isBlurred = true }
@@ -163,6 +166,18 @@ final class RemoteApplier: Sendable {
         return true
     }
 
+    /// Whether the folder, or one above it, is to be moved in the cloud by this machine: it may
+    /// have been, halfway, before a crash.
+    private func waitsToMove(_ folder: ItemID, _ reader: CatalogReader) throws -> Bool {
+        var current: ItemID? = folder
+        while let id = current, let base = try reader.base(of: id), base.parent != nil {
+            let name = try reader.name(of: id)
+            guard name?.parent == base.parent, name?.name == base.name else { return true }
+            current = base.parent
+        }
+        return false
+    }
+
     /// What of a page is as the base says, what differs, and what is known from elsewhere.
     private func compare(
         _ items: [RemoteItem],
@@ -183,7 +198,9 @@ final class RemoteApplier: Sendable {
                     continue
                 }
                 differing.append(item)
-                if hasStableIDs, let other = try reader.base(withRemoteID: item.id), other.item != base?.item {
+                if hasStableIDs, let other = try reader.base(withRemoteID: item.id),
+                    other.item != base?.item
+                {
                     candidates.append(other)
                 }
             }

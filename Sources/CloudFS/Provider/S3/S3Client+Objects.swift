@@ -197,7 +197,9 @@ extension S3Client {
         root: String
     ) async throws(CloudFSError) -> S3XMLFields {
         let document = try await answer.wholeBody(atMost: S3XML.maximumByteCount)
-        let fields = try S3XMLFields.read(document, roots: [root, "Error"])
+        // Moto names the element after the request.
+        let other = root.replacing("Result", with: "Response")
+        let fields = try S3XMLFields.read(document, roots: [root, other, "Error"])
         guard fields.root == "Error" else { return fields }
         let refusal = S3Refusal(status: 500, headers: [], document: document)
         throw S3ErrorMapping.error(for: refusal, to: question)

@@ -110,7 +110,8 @@ extension S3Provider {
     }
 
     /// Looks at what was written, and tells the other devices.
-    private func finish(_ path: RemotePath, _ place: Place) async throws(CloudFSError) -> RemoteItem {
+    private func finish(_ path: RemotePath, _ place: Place) async throws(CloudFSError) -> RemoteItem
+    {
         guard let name = path.name else { throw Self.notFound(path) }
         let item = try await describe(try await client.head(place.key), as: name)
         try await journal.record([.children(of: path.parent)])
@@ -187,8 +188,8 @@ extension S3Provider {
     ) async throws(CloudFSError) -> RemoteItem {
         let place = try await placeToChange(path)
         let item = try await self.item(at: path)
-        guard item.kind == .folder || item.version == base else { throw Self.changed(path) }
         let isFolder = item.kind == .folder
+        if !isFolder { _ = try await meantFile(place, base, path) }
         let key = isFolder ? place.folderKey : place.key
         let kept = try await keptMetadata(key)
         let headers = try S3Metadata.headers(

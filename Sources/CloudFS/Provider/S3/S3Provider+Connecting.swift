@@ -13,6 +13,7 @@ extension S3Provider {
                 )
             }
             try await probe(as: stored)
+            try await readIntents()
             return stored
         }
         if expecting.hasItems, page.objects.isEmpty {
@@ -115,7 +116,10 @@ extension S3Provider {
     // MARK: - Changes
 
     func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
-        try await journal.changes(after: anchor)
+        let page = try await journal.changes(after: anchor)
+        // Whoever begins or ends to move a folder says so in the journal.
+        if !page.hints.isEmpty { try await readIntents() }
+        return page
     }
 
     func noteUse() {

@@ -19,6 +19,7 @@ extension S3Provider {
     /// Nothing is deleted before everything was copied, and only what was copied.
     func moveFolder(_ source: [UInt8], to target: [UInt8]) async throws(CloudFSError) {
         let intent = intentKey(source, target)
+        setUnfinished(intent, target)
         _ = try await client.put(
             intent,
             body: .bytes(
@@ -39,6 +40,38 @@ extension S3Provider {
         try await deleteCopied(source, target)
         forgetFolder(source)
         try await client.delete(intent)
+        setUnfinished(intent, nil)
+    }
+
+    /// Learns which moves are under way, on this device or another.
+    func readIntents() async throws(CloudFSError) {
+        let folder = keys.room + Array("moves/".utf8)
+        var moves: [[UInt8]: [UInt8]] = [:]
+        var intents: [[UInt8]] = []
+        try await client.listAll(prefix: folder, delimiter: false) { page throws(CloudFSError) in
+            intents += page.objects.map(\.key)
+            return true
+        }
+        for intent in intents {
+            if let target = try await target(of: intent) { moves[intent] = target }
+        }
+        setUnfinished(moves)
+    }
+
+    private func target(of intent: [UInt8]) async throws(CloudFSError) -> [UInt8]? {
+        let bytes = S3Bytes()
+        do throws(CloudFSError) {
+            _ = try await client.get(intent, range: nil, ifMatch: nil) { _, piece in
+                if bytes.all.count < 8_192 { bytes.append(piece) }
+            }
+        } catch  where error.code == .notFound && Self.isAbsence(error) {
+            return nil
+        }
+        let lines = String(decoding: bytes.all, as: UTF8.self).split(separator: "\n")
+        guard lines.count == 2, let target = URIEncoding.decode(lines[1].utf8),
+            target.starts(with: keys.prefix), target.last == UInt8(ascii: "/")
+        else { return nil }
+        return target
     }
 
     private func copyPage(

@@ -44,13 +44,31 @@ extension S3Provider {
         // Servers differ in what they make of a condition here: what is there is looked at again.
         // Between this and the completion is a window of one round trip.
         try await checkBeforeCompletion(path, key, replacing: base)
-        _ = try await client.completeUpload(
-            key,
-            upload: upload.id,
-            parts: parts,
-            condition: rules.condition(replacing: base.map(Self.entityTag))
-        )
+        do throws(CloudFSError) {
+            _ = try await client.completeUpload(
+                key,
+                upload: upload.id,
+                parts: parts,
+                condition: rules.condition(replacing: base.map(Self.entityTag))
+            )
+        } catch {
+            // The answer may have been lost after the work was done.
+            guard try await isComplete(key, source.byteCount, metadata) else { throw error }
+        }
         try uploads.forget(key)
+    }
+
+    private func isComplete(
+        _ key: [UInt8],
+        _ byteCount: Int64,
+        _ metadata: [String: String]
+    ) async throws(CloudFSError) -> Bool {
+        do throws(CloudFSError) {
+            let head = try await client.head(key)
+            return head.object.size == byteCount && head.userMetadata == metadata
+        } catch  where error.code == .notFound && Self.isAbsence(error) {
+            return false
+        }
     }
 
     private func checkBeforeCompletion(
@@ -64,7 +82,7 @@ extension S3Provider {
             }
             return
         }
-        guard Self.version(of: try await client.head(key)) == base else {
+        guard Self.isMeant(try await client.head(key), by: base) else {
             throw Self.changed(path)
         }
     }

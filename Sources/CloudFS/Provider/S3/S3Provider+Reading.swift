@@ -40,7 +40,8 @@ extension S3Provider {
     }
 
     /// The item that an object is.
-    func describe(_ head: S3ObjectHead, as name: ItemName) async throws(CloudFSError) -> RemoteItem {
+    func describe(_ head: S3ObjectHead, as name: ItemName) async throws(CloudFSError) -> RemoteItem
+    {
         var kind = S3Metadata.kind(head.userMetadata) ?? .file
         if kind == .folder { kind = .file }
         var item = sketch(head.object, as: name)
@@ -73,7 +74,8 @@ extension S3Provider {
     private func target(of object: S3Object) async throws(CloudFSError) -> [UInt8] {
         let collected = S3Bytes()
         _ = try await client.get(object.key, range: 0..<object.size, ifMatch: object.entityTag) {
-            _, bytes in
+            _,
+            bytes in
             collected.append(bytes)
         }
         return collected.all
@@ -113,6 +115,7 @@ extension S3Provider {
 
     /// A folder with what is written on its marker, or `nil` if there is none.
     func folder(_ place: Place, as name: ItemName) async throws(CloudFSError) -> RemoteItem? {
+        guard !isUnfinished(place.folderKey) else { return nil }
         let page = try await client.list(prefix: place.folderKey, delimiter: false, limit: 1)
         guard let first = page.objects.first else { return nil }
         noteFolder(place.folderKey, isMarked: first.key == place.folderKey)
@@ -165,6 +168,22 @@ extension S3Provider {
         return version
     }
 
+    /// Whether an object is what `version` means: the same bytes and the same metadata.
+    ///
+    /// Not the same second: a folder that moved has copies of what was in it.
+    static func isMeant(_ head: S3ObjectHead, by version: ItemVersion) -> Bool {
+        let found = Self.version(of: head)
+        guard found.content == version.content else { return false }
+        guard let known = metadataDigest(version) else { return true }
+        return metadataDigest(found) == known
+    }
+
+    /// `nil` for a version that is known from a listing only.
+    private static func metadataDigest(_ version: ItemVersion) -> Substring? {
+        let parts = version.metadata.split(separator: ".")
+        return parts.count == 2 ? parts[1] : nil
+    }
+
     static func entityTag(_ version: ItemVersion) -> String {
         String(version.content.prefix { $0 != ":" })
     }
@@ -207,7 +226,7 @@ extension S3Provider {
             items.append(sketch(object, as: name))
         }
         let start = Self.firstPart(of: listing, in: place.folderKey)
-        for key in listing.prefixes where key != keys.room {
+        for key in listing.prefixes where key != keys.room && !isUnfinished(key) {
             let part = Array(key.dropFirst(place.folderKey.count).dropLast())
             var hasFile = files.contains(part)
             if !hasFile, page != nil, let start, start != part, start.starts(with: part) {
@@ -251,7 +270,7 @@ extension S3Provider {
         do throws(CloudFSError) {
             guard !place.isFolderOnly else { throw Self.changed(path) }
             let head = try await client.head(place.key)
-            guard Self.version(of: head) == version else { throw Self.changed(path) }
+            guard Self.isMeant(head, by: version) else { throw Self.changed(path) }
             return head
         } catch  where error.code == .notFound && Self.isAbsence(error) {
             let isFolder = try await folder(place, as: ItemName("folder")) != nil

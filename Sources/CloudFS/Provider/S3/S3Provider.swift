@@ -21,6 +21,8 @@ final class S3Provider: CloudProvider {
         var folders: Set<[UInt8]> = []
         /// Folders that are known to have a marker object.
         var marked: Set<[UInt8]> = []
+        /// Folders that are being copied to, by their intents: nothing of them is shown yet.
+        var unfinished: [[UInt8]: [UInt8]] = [:]
         /// Parts that are too long for a name, by the folder's key and the name they are shown by.
         var longParts: [LongName: [UInt8]] = [:]
     }
@@ -179,6 +181,25 @@ final class S3Provider: CloudProvider {
 
     static func changed(_ path: RemotePath) -> CloudFSError {
         CloudFSError(.remoteChanged, "\"\(path)\" is another version by now")
+    }
+
+    // MARK: - Unfinished moves
+
+    /// Whether a folder is the half-made copy of another.
+    func isUnfinished(_ folderKey: [UInt8]) -> Bool {
+        state.withLock { state in
+            !state.unfinished.isEmpty
+                && state.unfinished.values.contains { folderKey.starts(with: $0) }
+        }
+    }
+
+    /// - Parameter target: `nil` when the move has ended.
+    func setUnfinished(_ intent: [UInt8], _ target: [UInt8]?) {
+        state.withLock { $0.unfinished[intent] = target }
+    }
+
+    func setUnfinished(_ moves: [[UInt8]: [UInt8]]) {
+        state.withLock { $0.unfinished = moves }
     }
 
     // MARK: - Folders

@@ -1,0 +1,116 @@
+import Foundation
+import Logging
+
+/// Buckets: how they are reached, as options, environment and profile say.
+extension DriveParts {
+    static func s3Provider(
+        _ configuration: MountConfiguration,
+        bucket: String,
+        prefix: String,
+        deviceID: String,
+        logger: Logger
+    ) throws(CloudFSError) -> S3Provider {
+        let options = configuration.s3
+        let environment = ProcessInfo.processInfo.environment
+        let home = environment["HOME"] ?? "/"
+        let found = try S3ProfileSettings.load(
+            environment: environment,
+            profile: options.profile,
+            home: home
+        )
+        let endpoint = try S3Endpoint.parse(
+            url: options.endpoint ?? found.endpointURL,
+            bucket: bucket,
+            region: options.region ?? found.region ?? "us-east-1",
+            style: options.addressing == .path
+                ? .path : options.addressing == .virtualHost ? .virtualHost : nil
+        )
+        let pool = BlockingPool(name: "cloudfs.provider", width: 8)
+        let transport = try HTTPTransport(
+            maximumConnections: connectionCount,
+            caFile: options.caFile ?? found.caBundle,
+            pool: pool
+        )
+        let client = S3Client(
+            endpoint: endpoint,
+            credentials: S3CredentialChain(
+                environment: environment,
+                profile: options.profile,
+                home: home,
+                loginFile: configuration.stateDirectory + "/login",
+                isAnonymous: options.isAnonymous,
+                pool: pool,
+                exchange: webIdentityExchange(transport)
+            ),
+            transport: transport,
+            note: { log($0, to: logger) }
+        )
+        var settings = S3ProviderSettings()
+        settings.pollInterval = options.pollInterval
+        settings.idlePollInterval = max(options.pollInterval, settings.idlePollInterval)
+        settings.scanInterval = options.scanInterval
+        return S3Provider(
+            client: client,
+            prefix: Array(prefix.utf8),
+            deviceID: deviceID,
+            stateDirectory: configuration.stateDirectory,
+            settings: settings,
+            logger: logger
+        )
+    }
+
+    /// Requests that are under way at once.
+    private static let connectionCount = 32
+
+    /// What the journal calls this drive; made at the first mount.
+    static func deviceID(in catalog: Catalog) throws(CloudFSError) -> String {
+        try catalog.write { writer in
+            if let known = try writer.reader.setting("device-id") { return known }
+            let id = String(DocumentID.random().description.prefix(16))
+            try writer.setSetting("device-id", to: id)
+            return id
+        }
+    }
+
+    private static func webIdentityExchange(
+        _ transport: HTTPTransport
+    ) -> S3WebIdentityRequest.Exchange {
+        { request throws(CloudFSError) in
+            let limit = Duration.seconds(20)
+            let meter = transport.meter(HTTPLimits(total: limit, firstByte: limit, idle: limit))
+            return try await transport.send(
+                HTTPTransport.Request(
+                    method: "POST",
+                    url: request.url,
+                    headers: request.headers,
+                    body: .bytes(request.body)
+                ),
+                meter: meter
+            ) { answer throws(CloudFSError) in
+                S3WebIdentityAnswer(
+                    status: answer.status,
+                    body: try await answer.wholeBody(atMost: S3WebIdentityAnswer.byteLimit)
+                )
+            }
+        }
+    }
+
+    private static func log(_ note: S3Note, to logger: Logger) {
+        switch note {
+        case .retried(let method, let attempt, let reason):
+            logger.debug(
+                "a request is sent again",
+                metadata: ["method": "\(method)", "attempt": "\(attempt)", "reason": "\(reason)"]
+            )
+        case .clockSkew(let offset):
+            logger.warning(
+                "the server's clock differs from this machine's; its time is used",
+                metadata: ["offset": "\(offset)"]
+            )
+        case .regionLearned(let region):
+            logger.notice("the bucket is in another region", metadata: ["region": "\(region)"])
+        case .credentialsRefreshed:
+            logger.info("credentials were read again")
+        }
+    }
+}

@@ -1,0 +1,190 @@
+import CloudFSTestSupport
+import Testing
+
+/// Drives on buckets of real servers.
+@Suite(
+    .onMounts,
+    .printingLogs,
+    .notingIssues,
+    .enabled(if: !S3TestServers.all.isEmpty, Comment(rawValue: S3TestServers.reason))
+)
+struct S3DriveTests {
+    static func options(_ server: S3TestServer, _ bucket: String) -> TestMount.Options {
+        var options = TestMount.Options(["--poll-interval", "200ms"])
+        options.container = "s3://\(bucket)"
+        options.environment = server.environment
+        return options
+    }
+
+    static func withDrive(
+        on server: S3TestServer,
+        body: (TestDrive, String) async throws -> Void
+    ) async throws {
+        try await S3TestServers.withBucket(on: server) { bucket in
+            try await TestDrive.with(options: options(server, bucket)) { drive in
+                try await body(drive, bucket)
+            }
+        }
+    }
+
+    @Test(arguments: S3TestServers.all)
+    func `what rclone wrote is there, and rclone reads what the drive wrote`(
+        server: S3TestServer
+    ) async throws {
+        let folder = try TemporaryDirectory()
+        for number in 0..<20 {
+            try folder.write("content \(number)".utf8, to: "docs/file \(number).txt")
+        }
+        try await S3TestServers.withBucket(on: server) { bucket in
+            _ = try await Shell.run([
+                "touch", "-d", "2001-02-03T04:05:06.5Z", folder.path("docs/file 3.txt"),
+            ])
+            try await S3Programs.rclone(
+                ["copy", folder.path("docs"), "cloud:\(bucket)/docs"],
+                on: server
+            )
+            try await TestDrive.with(options: Self.options(server, bucket)) { drive in
+                try await drive.run(
+                    """
+                    [ "$(ls docs | wc -l)" = 20 ]
+                    [ "$(stat -c %Y 'docs/file 3.txt')" = 981173106 ]
+                    [ "$(cat 'docs/file 7.txt')" = "content 7" ]
+                    echo "from the drive" > docs/new.txt
+                    touch -d 2003-04-05T06:07:08Z docs/new.txt
+                    mkdir -p deep/er && cp docs/new.txt "deep/er/Grüße.txt"
+                    rm 'docs/file 0.txt' && mv 'docs/file 1.txt' deep/
+                    """
+                )
+                try await drive.drain()
+            }
+            try await S3Programs.rclone(
+                ["copy", "cloud:\(bucket)", folder.path("back"), "--exclude", "/.cloudfs/**"],
+                on: server
+            )
+        }
+        #expect(try folder.read("back/docs/new.txt") == Array("from the drive\n".utf8))
+        #expect(try folder.read("back/deep/er/Grüße.txt") == Array("from the drive\n".utf8))
+        #expect(try folder.read("back/deep/file 1.txt") == Array("content 1".utf8))
+        #expect(!folder.exists("back/docs/file 0.txt"))
+        let time = try await Shell.run(["stat", "-c", "%Y", folder.path("back/docs/new.txt")])
+        #expect(time.output == "1049522828\n")
+    }
+
+    @Test(
+        .enabled(if: S3Programs.hasS3fs, "needs s3fs"),
+        arguments: S3TestServers.all
+    )
+    func `modes, times, links and attributes agree with s3fs`(server: S3TestServer) async throws {
+        try await S3TestServers.withBucket(on: server) { bucket in
+            try await S3Programs.withS3fs(bucket, on: server) { folder in
+                let result = try await Shell.script(
+                    """
+                    set -e; cd \(folder)
+                    mkdir d; echo text > d/script; chmod 750 d/script
+                    touch -d 2005-06-07T08:09:10Z d/script
+                    ln -s script d/link; mkdir empty
+                    """
+                )
+                #expect(result.status == 0, "\(result)")
+            }
+            try await TestDrive.with(options: Self.options(server, bucket)) { drive in
+                try await drive.run(
+                    """
+                    [ "$(stat -c '%a %Y' d/script)" = "750 1118131750" ]
+                    [ "$(readlink d/link)" = script ] && [ "$(cat d/link)" = text ]
+                    [ -d empty ]
+                    echo more > d/other; chmod 600 d/other
+                    touch -d 2006-07-08T09:10:11Z d/other
+                    ln -s ../d/other empty/back; mkdir made
+                    """
+                )
+                try await drive.drain()
+            }
+            try await S3Programs.withS3fs(bucket, on: server) { folder in
+                let result = try await Shell.script(
+                    """
+                    set -e; cd \(folder)
+                    [ "$(stat -c '%a %Y' d/other)" = "600 1152349811" ]
+                    [ "$(readlink empty/back)" = ../d/other ] && [ "$(cat empty/back)" = more ]
+                    [ -d made ] && [ "$(stat -c %a d/script)" = 750 ]
+                    """
+                )
+                #expect(result.status == 0, "\(result)")
+            }
+        }
+    }
+
+    @Test(arguments: S3TestServers.all)
+    func `another device sees a change within two seconds`(server: S3TestServer) async throws {
+        try await S3TestServers.withBucket(on: server) { bucket in
+            try await TestDrive.with(options: Self.options(server, bucket)) { first in
+                try await first.run("echo one > file; mkdir folder")
+                try await first.drain()
+                var options = Self.options(server, bucket)
+                options.arguments += ["--device-name", "second"]
+                try await TestDrive.with(options: options) { second in
+                    try await second.run("[ \"$(cat file)\" = one ]")
+                    try await first.run("echo two > file; echo new > folder/new; rm -f nothing")
+                    try await first.drain()
+                    try await eventually("the second has it", within: .seconds(2)) {
+                        try await Shell.run(["cat", "\(second.path)/folder/new"]).output == "new\n"
+                    }
+                    #expect(try await second.run("cat file") == "two")
+                    try await second.run("rm folder/new; mv file folder/moved")
+                    try await second.drain()
+                    try await eventually("the first has it", within: .seconds(2)) {
+                        try await Shell.run(["ls", "\(first.path)/folder"]).output == "moved\n"
+                    }
+                }
+            }
+        }
+    }
+
+    @Test(arguments: S3TestServers.all)
+    func `a folder of many objects moves whole, through a crash`(
+        server: S3TestServer
+    ) async throws {
+        let count = 200
+        try await Self.withDrive(on: server) { drive, bucket in
+            try await drive.run(
+                "mkdir -p old/sub; for i in {1..\(count)}; do echo $i > old/sub/$i; done"
+            )
+            try await drive.drain()
+            let begin = ContinuousClock.now
+            try await drive.run("mv old new; [ -e new/sub/1 ] && [ ! -e old ]")
+            #expect(ContinuousClock.now - begin < .seconds(1))
+            // In the middle of the copies, or before, or after: all must end alike.
+            try await drive.run("timeout 0.3 cloudfs drain --wait || true")
+            _ = try await drive.crash()
+            for _ in 0..<5 {
+                #expect(try await drive.run("ls new/sub | wc -l; ls") == "\(count)\nnew")
+            }
+            try await drive.drain()
+            #expect(try await drive.run("cat new/sub/* | sort -n | uniq | wc -l") == "\(count)")
+            let listing = try await S3Programs.rclone(
+                ["lsf", "-R", "--files-only", "cloud:\(bucket)", "--exclude", "/.cloudfs/**"],
+                on: server
+            )
+            let keys = listing.output.split(separator: "\n")
+            #expect(keys.count == count)
+            #expect(keys.allSatisfy { $0.hasPrefix("new/sub/") })
+        }
+    }
+
+    @Test(arguments: S3TestServers.all)
+    func `a large file goes up in parts and comes back whole`(
+        server: S3TestServer
+    ) async throws {
+        try await Self.withDrive(on: server) { drive, _ in
+            try await drive.run(
+                """
+                head -c 30000001 /dev/urandom > "$SCRATCH/large"
+                cp "$SCRATCH/large" large
+                """
+            )
+            try await drive.drain()
+            try await drive.mustDo(["evict", "large"])
+            try await drive.run(#"cmp large "$SCRATCH/large""#)
+        }
+    }
+}

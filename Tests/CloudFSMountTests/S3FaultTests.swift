@@ -1,0 +1,99 @@
+import CloudFSTestSupport
+import Testing
+
+/// Drives on a bucket in memory, whose server misbehaves as told.
+@Suite(.onMounts, .printingLogs, .notingIssues)
+struct S3FaultTests {
+    static func options(_ server: FakeS3Server) -> TestMount.Options {
+        var options = TestMount.Options(["--poll-interval", "100ms", "--endpoint", server.endpoint])
+        options.container = "s3://bucket/prefix"
+        options.environment = [
+            "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "HOME": "/nonexistent",
+        ]
+        return options
+    }
+
+    @Test func `a drive works on while its server is down, and catches up`() async throws {
+        let server = try await FakeS3Server.start()
+        _ = server.put("prefix/known", "here")
+        _ = server.put("prefix/folder/absent", "there")
+        try await TestDrive.with(options: Self.options(server)) { drive in
+            try await drive.run("[ \"$(cat known)\" = here ]; ls -R > /dev/null")
+            try await server.goDown()
+            try await drive.run(
+                """
+                [ "$(cat known)" = here ]; ls -lR . > /dev/null
+                echo offline > made; mkdir deep; mv known deep/; rm -f nothing
+                """
+            )
+            try await server.goUp()
+            try await drive.drain()
+            try await drive.run("[ \"$(cat folder/absent)\" = there ]")
+        }
+        #expect(server.object("prefix/made")?.bytes == Array("offline\n".utf8))
+        #expect(server.object("prefix/deep/known")?.bytes == Array("here".utf8))
+        #expect(server.object("prefix/known") == nil)
+    }
+
+    @Test func `slow answers, broken connections and refusals now and then lose nothing`()
+        async throws
+    {
+        let server = try await FakeS3Server.start()
+        try await TestDrive.with(options: Self.options(server)) { drive in
+            server.add(
+                FakeS3Fault(.fail(status: 503, code: "SlowDown"), count: 20) { $0.number % 3 == 0 }
+            )
+            server.add(
+                FakeS3Fault(.cutAnswer(afterBytes: nil), count: 10) { $0.number % 7 == 0 }
+            )
+            try await drive.run("for i in {1..30}; do echo $i > file$i; done")
+            try await drive.drain()
+        }
+        for number in 1...30 {
+            let object = server.object(FakeS3Key(Array("prefix/file\(number)".utf8)))
+            #expect(object?.bytes == Array("\(number)\n".utf8))
+        }
+    }
+
+    /// What is wrong with a bucket, and words that the sentence must have.
+    enum Fault: String, CaseIterable, Sendable {
+        case noBucket
+        case wrongKey
+        case serverDown
+        case noCredentials
+
+        var words: [String] {
+            switch self {
+            case .noBucket: ["no bucket", "nowhere"]
+            case .wrongKey: ["cloudfs login"]
+            case .serverDown: ["127.0.0.1"]
+            case .noCredentials: ["AWS_ACCESS_KEY_ID"]
+            }
+        }
+    }
+
+    @Test(arguments: Fault.allCases)
+    func `a bucket that cannot be had is refused with one sentence`(fault: Fault) async throws {
+        var settings = FakeS3Settings()
+        settings.accessKeyID = "key"
+        let server = try await FakeS3Server.start(settings: settings)
+        var options = Self.options(server)
+        switch fault {
+        case .noBucket: options.container = "s3://nowhere"
+        case .wrongKey: options.environment["AWS_ACCESS_KEY_ID"] = "other"
+        case .serverDown: try await server.goDown()
+        case .noCredentials:
+            options.environment["AWS_ACCESS_KEY_ID"] = ""
+            options.environment["AWS_SECRET_ACCESS_KEY"] = ""
+        }
+        let chosen = options
+        let error = await #expect(throws: TestMount.NotReady.self) {
+            try await TestDrive.with(options: chosen, ending: .killed) { _ in }
+        }
+        let lines = error?.log.split(separator: "\n").filter { $0.hasPrefix("cloudfs-mount: ") }
+        for word in fault.words {
+            #expect(lines?.last?.contains(word) == true, "\(error?.log ?? "")")
+        }
+        #expect(error?.status != 0)
+    }
+}
