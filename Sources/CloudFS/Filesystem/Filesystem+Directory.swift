@@ -2,7 +2,10 @@ extension Filesystem {
     func openFolder(_ id: ItemID) throws(CloudFSError) -> Answer<UInt64> {
         let record = try catalog.read { try $0.existing(id) }
         try Self.requireFolder(record)
-        if record.isListed { return .ready(try handles.add(folder: id)) }
+        if record.isListed {
+            feed.noteOpened(id)
+            return .ready(try handles.add(folder: id))
+        }
         return .pending { () throws(CloudFSError) in
             try await self.ensureListed(id, within: self.options.listingDeadline)
             return try self.handles.add(folder: id)

@@ -10,6 +10,7 @@ extension Filesystem {
         flags: Int32,
         caller: Caller
     ) throws(CloudFSError) -> Answer<OpenedFile> {
+        feed.noteUse()
         if hydrator.files.hydration.policy == .full, !OpenFlags.truncates(flags) {
             return .pending { () throws(CloudFSError) in
                 try await self.openComplete(id, flags: flags, caller: caller)

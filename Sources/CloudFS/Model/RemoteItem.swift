@@ -57,12 +57,27 @@ public struct RemoteItem: Sendable, Equatable {
     }
 }
 
+extension ItemVersion {
+    private static let sketchMark = "~"
+
+    /// The version of an item of which only a listing is known, told apart from a full one.
+    var asSketch: ItemVersion {
+        ItemVersion(content: content, metadata: Self.sketchMark + metadata)
+    }
+
+    var isSketch: Bool { metadata.hasPrefix(Self.sketchMark) }
+}
+
 extension RemoteItem {
     /// Whether the item is in the version `known`, as far as this tells.
     func isUnchanged(since known: ItemVersion) -> Bool {
         guard isSketch else { return version == known }
-        return known.content == version.content && known.metadata.hasPrefix(version.metadata)
+        let token = known.metadata.dropFirst(known.isSketch ? 1 : 0)
+        return known.content == version.content && token.hasPrefix(version.metadata)
     }
+
+    /// The version to remember once this is taken over.
+    var knownVersion: ItemVersion { isSketch ? version.asSketch : version }
 }
 
 /// Where the next page of a listing begins; opaque, at most 500 bytes.

@@ -17,6 +17,8 @@ public struct ProviderCapabilities: OptionSet, Sendable {
     /// Folders are moved in one step.
     public static let folderMove = ProviderCapabilities(rawValue: 1 << 4)
     public static let quota = ProviderCapabilities(rawValue: 1 << 5)
+    /// `changes(after:)` hears of every change, whoever made it.
+    public static let hearsAll = ProviderCapabilities(rawValue: 1 << 6)
 }
 
 /// What the catalog knows of a container from earlier, so that a provider can tell whether it

@@ -23,7 +23,8 @@ final class ChangeFeed: Sendable {
         /// Folders whose listing met something that this machine was changing itself.
         var blurred: Set<ItemID> = []
         var flights: [ItemID: Task<Result<RemoteApplier.Outcome, CloudFSError>, Never>] = [:]
-        var isScanning = false
+        /// When folders that somebody opened were last looked at.
+        var looks: [ItemID: Duration] = [:]
         var hasCompared = false
     }
 
@@ -211,7 +212,7 @@ final class ChangeFeed: Sendable {
 
     /// Lists a folder and applies all of it, deletions too, before returning.
     func refresh(_ folder: ItemID) async throws(CloudFSError) {
-        try await process([folder])
+        try await process([folder], depth: .full)
     }
 
     /// Makes sure that the children of a folder are known.
@@ -219,9 +220,37 @@ final class ChangeFeed: Sendable {
     /// - Throws: `offline` or `timedOut` when they cannot be known; never `notFound` for that
     /// reason.
     func ensureListed(_ folder: ItemID) async throws(CloudFSError) {
-        let outcome = try await list(folder)
+        let outcome = try await list(folder, depth: .prompt)
         enqueueUnlisted(outcome)
+        state.withLock { $0.looks[folder] = clocks.elapsed() }
+        if outcome.hasSketches { hint([folder]) }
     }
+
+    /// Somebody opened a folder: what is in it is compared again, if the feed does not hear of
+    /// everybody's changes and the last look was some time ago.
+    func noteOpened(_ folder: ItemID) {
+        noteUse()
+        guard !applier.provider.capabilities.contains(.hearsAll) else { return }
+        let now = clocks.elapsed()
+        let isDue = state.withLock { state in
+            if let last = state.looks[folder], now - last < Self.lookAge { return false }
+            if state.looks.count >= Self.looksLimit { state.looks = [:] }
+            state.looks[folder] = now
+            return true
+        }
+        if isDue { hint([folder]) }
+    }
+
+    /// Somebody uses the drive: news is wanted soon.
+    func noteUse() {
+        applier.provider.noteUse()
+    }
+
+    /// How long a look at a folder counts as fresh.
+    private static let lookAge = Duration.seconds(30)
+    private static let looksLimit = 10_000
+
+    private var clocks: Clocks { applier.files.clocks }
 
     private func enqueueUnlisted(_ outcome: RemoteApplier.Outcome) {
         if !outcome.unlisted.isEmpty { scanNeeded.raise() }
@@ -230,6 +259,7 @@ final class ChangeFeed: Sendable {
     /// One listing of a folder at a time; whoever comes meanwhile gets the same one.
     private func list(
         _ folder: ItemID,
+        depth: RemoteApplier.Depth,
         isFresh: Bool = false
     ) async throws(CloudFSError) -> RemoteApplier.Outcome {
         let running = state.withLock { $0.flights[folder] }
@@ -239,7 +269,7 @@ final class ChangeFeed: Sendable {
             let flight = Task { () -> Result<RemoteApplier.Outcome, CloudFSError> in
                 defer { self.state.withLock { $0.flights[folder] = nil } }
                 do throws(CloudFSError) {
-                    return .success(try await self.applier.refresh(folder))
+                    return .success(try await self.applier.refresh(folder, depth: depth))
                 } catch {
                     return .failure(error)
                 }
@@ -288,7 +318,7 @@ final class ChangeFeed: Sendable {
                 try self.catalog.read { try $0.unlistedFolders(limit: 64) }
             }
             guard !batch.isEmpty else { return }
-            try await process(batch)
+            try await process(batch, depth: .names)
         }
     }
 
@@ -301,7 +331,7 @@ final class ChangeFeed: Sendable {
                 try self.catalog.read { try $0.syncedFolders(after: start, limit: 64) }
             }
             guard let end = batch.last else { break }
-            try await process(batch)
+            try await process(batch, depth: .names)
             last = end
         }
         try await scanUnlisted()
@@ -309,7 +339,7 @@ final class ChangeFeed: Sendable {
 
     private func processLogging(_ batch: [ItemID]) async {
         do throws(CloudFSError) {
-            try await process(batch)
+            try await process(batch, depth: .full)
         } catch {
             connection.didFail(error)
             // What could not be listed is compared again after the next connection.
@@ -319,7 +349,11 @@ final class ChangeFeed: Sendable {
     }
 
     /// Lists folders, and the new ones found in them; then removes what none of them has.
-    private func process(_ folders: [ItemID]) async throws(CloudFSError) {
+    private func process(
+        _ folders: [ItemID],
+        depth: RemoteApplier.Depth
+    ) async throws(CloudFSError) {
+        let asked = Set(folders)
         var missing: [Missing] = []
         var queue = folders
         var failure: CloudFSError?
@@ -327,7 +361,10 @@ final class ChangeFeed: Sendable {
             let batch = Array(queue.prefix(Self.parallelListings))
             queue.removeFirst(batch.count)
             let listings = await withTaskGroup(of: Listing.self) { group in
-                for folder in batch { group.addTask { await self.listing(of: folder) } }
+                for folder in batch {
+                    let depth = asked.contains(folder) ? depth : .names
+                    group.addTask { await self.listing(of: folder, depth: depth) }
+                }
                 return await group.reduce(into: []) { $0.append($1) }
             }
             for listing in listings {
@@ -355,9 +392,9 @@ final class ChangeFeed: Sendable {
         var result: Result<RemoteApplier.Outcome, CloudFSError>
     }
 
-    private func listing(of folder: ItemID) async -> Listing {
+    private func listing(of folder: ItemID, depth: RemoteApplier.Depth) async -> Listing {
         do throws(CloudFSError) {
-            let outcome = try await list(folder, isFresh: true)
+            let outcome = try await list(folder, depth: depth, isFresh: true)
             return Listing(folder: folder, result: .success(outcome))
         } catch {
             return Listing(folder: folder, result: .failure(error))
@@ -388,7 +425,7 @@ final class ChangeFeed: Sendable {
                 metadata: ["items": "\(going)", "of": "\(total)"]
             )
             try await connect()
-            items = try await list(listing.folder, isFresh: true).missing
+            items = try await list(listing.folder, depth: .names, isFresh: true).missing
         }
         logger.debug(
             "items are gone from the cloud",

@@ -146,6 +146,9 @@ struct PageChanges {
             try writer.setBase(self.base(of: id, remote))
         case .applyMetadata:
             try applyMetadata(remote, to: id)
+            if base.version.isSketch, try reader.item(withDocument: remote.documentID) == nil {
+                try writer.setDocument(remote.documentID, of: id)
+            }
             try writer.setBase(self.base(of: id, remote))
         case .restore:
             // The tombstone goes; the edited version is adopted as a new item in its place.
@@ -272,7 +275,7 @@ extension BaseRecord {
             parent: folder,
             name: remote.name.bytes,
             remoteID: remote.id,
-            version: remote.version,
+            version: remote.knownVersion,
             size: remote.size,
             modified: remote.metadata.modified
         )

@@ -1,4 +1,5 @@
 import Logging
+import Synchronization
 
 /// Makes true on this machine what a listing of a folder in the cloud says.
 ///
@@ -14,6 +15,7 @@ final class RemoteApplier: Sendable {
     let hydrator: Hydrator
     let options: Options
     let logger: Logger
+    private let detailsLeft = Mutex(firstDetails)
 
     struct Options: Sendable {
         /// Names conflict versions made here.
@@ -28,6 +30,8 @@ final class RemoteApplier: Sendable {
         var unlisted: [ItemID] = []
         /// What the catalog has and the listing lacks; it may have moved elsewhere.
         var missing: [ItemID] = []
+        /// Whether items are known by their names only.
+        var hasSketches = false
         /// Whether something was left out because this machine was changing it.
         var isBlurred = false
     }
@@ -54,10 +58,23 @@ final class RemoteApplier: Sendable {
         self.logger = logger
     }
 
+    /// How much is asked about items of which a listing is only a sketch.
+    enum Depth: Sendable {
+        /// Details of new items as long as there are few in all: for comparing whole containers.
+        case names
+        /// Details of new items where they are few in the folder: somebody waits.
+        case prompt
+        /// Details of all that lack them.
+        case full
+    }
+
     /// Lists a folder completely and applies what changed in it; deletions are left to the caller.
     ///
     /// - Throws: `notFound` if the cloud no longer has the folder; what the provider throws.
-    func refresh(_ folder: ItemID) async throws(CloudFSError) -> Outcome {
+    func refresh(
+        _ folder: ItemID,
+        depth: Depth = .full
+    ) async throws(CloudFSError) -> Outcome {
         let mark = mutations.beginListing()
         defer { mutations.endListing() }
         let (path, isDeletedHere) = try await pool.engine {
@@ -79,7 +96,7 @@ final class RemoteApplier: Sendable {
         var isLast = false
         while !isLast {
             let listing = try await provider.children(of: path, after: page)
-            try await apply(listing.items, in: folder, at: path, mark, &seen, &outcome)
+            try await apply(listing.items, in: folder, at: path, depth, mark, &seen, &outcome)
             page = listing.next
             isLast = page == nil
         }
@@ -109,15 +126,24 @@ final class RemoteApplier: Sendable {
         _ items: [RemoteItem],
         in folder: ItemID,
         at path: RemotePath,
+        _ depth: Depth,
         _ mark: UInt64,
         _ seen: inout Set<ItemID>,
         _ outcome: inout Outcome
     ) async throws(CloudFSError) {
-        var compared = try await pool.engine { try self.compare(items, in: folder) }
+        let compared = try await pool.engine {
+            try self.compare(items, in: folder, needsDetails: depth == .full)
+        }
         seen.formUnion(compared.unchanged)
-        guard !compared.differing.isEmpty else { return }
-        compared.differing = try await provider.details(of: compared.differing, in: path)
-        let differing = compared.differing
+        guard !compared.known.isEmpty || !compared.new.isEmpty else { return }
+        var differing = try await provider.details(of: compared.known, in: path)
+        if wantsDetails(of: compared.new, depth) {
+            differing += try await provider.details(of: compared.new, in: path)
+        } else {
+            differing += compared.new
+            outcome.hasSketches = true
+        }
+        let found = differing
         var moves: [RemoteID: ItemID] = [:]
         for candidate in compared.candidates {
             if try await hasLeft(candidate) { moves[candidate.remoteID] = candidate.item }
@@ -135,7 +161,7 @@ final class RemoteApplier: Sendable {
                     mark: mark,
                     moves: movedItems
                 )
-                try page.apply(differing)
+                try page.apply(found)
                 return page.result
             }
         }
@@ -179,32 +205,57 @@ final class RemoteApplier: Sendable {
     }
 
     /// What of a page is as the base says, what differs, and what is known from elsewhere.
+    private struct Comparison: Sendable {
+        var unchanged: [ItemID] = []
+        var known: [RemoteItem] = []
+        var new: [RemoteItem] = []
+        var candidates: [BaseRecord] = []
+    }
+
+    private func wantsDetails(of new: [RemoteItem], _ depth: Depth) -> Bool {
+        let count = new.count { $0.isSketch }
+        switch depth {
+        case .full: return true
+        case .prompt: return count <= Self.promptDetails
+        case .names:
+            return detailsLeft.withLock { left in
+                guard count <= left else { return false }
+                left -= count
+                return true
+            }
+        }
+    }
+
+    /// How many items of a page are looked at while somebody waits for their names.
+    private static let promptDetails = 200
+    /// How many items are looked at one by one when a container is compared for the first time;
+    /// the others when their folders are opened.
+    private static let firstDetails = 10_000
+
     private func compare(
         _ items: [RemoteItem],
-        in folder: ItemID
-    ) throws(CloudFSError) -> (
-        unchanged: [ItemID], differing: [RemoteItem], candidates: [BaseRecord]
-    ) {
+        in folder: ItemID,
+        needsDetails: Bool
+    ) throws(CloudFSError) -> Comparison {
         let hasStableIDs = provider.capabilities.contains(.stableIDs)
         return try catalog.read { reader in
-            var unchanged: [ItemID] = []
-            var differing: [RemoteItem] = []
-            var candidates: [BaseRecord] = []
+            var result = Comparison()
             for item in items {
                 let base = try reader.base(named: item.name.bytes, in: folder)
                 let isSame = !hasStableIDs || base?.remoteID == item.id
-                if let base, isSame, item.isUnchanged(since: base.version) {
-                    unchanged.append(base.item)
+                let isDetailed = !needsDetails || base?.version.isSketch != true
+                if let base, isSame, isDetailed, item.isUnchanged(since: base.version) {
+                    result.unchanged.append(base.item)
                     continue
                 }
-                differing.append(item)
+                if base == nil { result.new.append(item) } else { result.known.append(item) }
                 if hasStableIDs, let other = try reader.base(withRemoteID: item.id),
                     other.item != base?.item
                 {
-                    candidates.append(other)
+                    result.candidates.append(other)
                 }
             }
-            return (unchanged, differing, candidates)
+            return result
         }
     }
 

@@ -118,7 +118,7 @@ import Testing
 
     /// Waits on a thread that no task needs.
     private func finishes() async throws -> Bool {
-        try await ledger.replies.run { [ledger] in ledger.finishRequests(within: .seconds(10)) }
+        try await ledger.replies.run { [ledger] in ledger.finishRequests(within: .seconds(60)) }
     }
 
     private func request(_ port: RecordingPort) -> FuseRequest<RecordingPort> {

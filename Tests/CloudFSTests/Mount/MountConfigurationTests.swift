@@ -24,6 +24,14 @@ import Testing
         .simulateLatency: ("20ms", "\"20ms\""),
         .simulateBandwidth: ("50MB", "\"50MB\""),
         .simulateFailures: ("0.25", "0.25"),
+        .endpoint: ("https://s3.example.org:9000", "\"https://s3.example.org:9000\""),
+        .region: ("eu-west-1", "\"eu-west-1\""),
+        .profile: ("work", "\"work\""),
+        .addressing: ("path", "\"path\""),
+        .caFile: ("/etc/ca.pem", "\"/etc/ca.pem\""),
+        .anonymous: ("true", "true"),
+        .pollInterval: ("2s", "\"2s\""),
+        .scanInterval: ("1h", "\"1h\""),
         .foreground: ("true", "true"),
     ]
 

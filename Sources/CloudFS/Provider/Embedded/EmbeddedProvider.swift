@@ -10,7 +10,7 @@ import Synchronization
 /// - Source: docs/providers/local.md
 public final class EmbeddedProvider: CloudProvider {
     public let capabilities: ProviderCapabilities = [
-        .changeFeed, .stableIDs, .digests, .conditionalUpload, .folderMove, .quota,
+        .changeFeed, .hearsAll, .stableIDs, .digests, .conditionalUpload, .folderMove, .quota,
     ]
 
     let gate: EmbeddedGate

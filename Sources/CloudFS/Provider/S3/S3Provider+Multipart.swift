@@ -110,7 +110,7 @@ extension S3Provider {
         let id = try await client.createUpload(key, metadata: metadata)
         try uploads.note(
             key,
-            S3UploadLedger.Entry(id: id, partByteCount: partSize, metadata: metadata)
+            S3UploadLedger.Upload(id: id, partByteCount: partSize, metadata: metadata)
         )
         return (id, [:])
     }

@@ -5,24 +5,24 @@ import Synchronization
 ///
 /// A small file in the state directory, written whole and put in place by a rename.
 final class S3UploadLedger: Sendable {
-    struct Entry: Codable, Sendable, Equatable {
+    struct Upload: Codable, Sendable, Equatable {
         var id: String
         var partByteCount: Int64
         var metadata: [String: String]
     }
 
     private let path: String?
-    private let entries = Mutex<[String: Entry]?>(nil)
+    private let entries = Mutex<[String: Upload]?>(nil)
 
     init(path: String?) {
         self.path = path
     }
 
-    func upload(of key: [UInt8]) throws(CloudFSError) -> Entry? {
+    func upload(of key: [UInt8]) throws(CloudFSError) -> Upload? {
         try change { $0[Self.name(key)] }
     }
 
-    func note(_ key: [UInt8], _ entry: Entry) throws(CloudFSError) {
+    func note(_ key: [UInt8], _ entry: Upload) throws(CloudFSError) {
         try change { $0[Self.name(key)] = entry }
     }
 
@@ -40,7 +40,7 @@ final class S3UploadLedger: Sendable {
     }
 
     private func change<Value: Sendable>(
-        _ body: (inout [String: Entry]) -> Value
+        _ body: (inout [String: Upload]) -> Value
     ) throws(CloudFSError) -> Value {
         do {
             return try entries.withLock { entries in
@@ -60,14 +60,14 @@ final class S3UploadLedger: Sendable {
         }
     }
 
-    private func load() throws -> [String: Entry] {
+    private func load() throws -> [String: Upload] {
         guard let path, FileManager.default.fileExists(atPath: path) else { return [:] }
         let bytes = try Data(contentsOf: URL(filePath: path))
         // Unreadable after a power failure: the uploads are begun again, nothing more.
-        return (try? JSONDecoder().decode([String: Entry].self, from: bytes)) ?? [:]
+        return (try? JSONDecoder().decode([String: Upload].self, from: bytes)) ?? [:]
     }
 
-    private func store(_ entries: [String: Entry]) throws {
+    private func store(_ entries: [String: Upload]) throws {
         guard let path else { return }
         try JSONEncoder().encode(entries).write(to: URL(filePath: path), options: .atomic)
     }
