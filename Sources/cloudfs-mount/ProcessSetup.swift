@@ -83,6 +83,10 @@ extension MountConfiguration.Host {
         for key in ["HOME", "XDG_DATA_HOME"] {
             if let value = getenv(key) { environment[key] = String(cString: value) }
         }
+        // mount(8), and systemd for the machine's own units, start their programs without it.
+        if environment["HOME"] == nil, let user = getpwuid(geteuid()) {
+            environment["HOME"] = String(cString: user.pointee.pw_dir)
+        }
         return Self(
             environment: environment,
             userID: geteuid(),

@@ -25,12 +25,14 @@ struct CloudFSCommand: AsyncParsableCommand {
             UnpinCommand.self,
             EvictCommand.self,
             DownloadCommand.self,
+            RefreshCommand.self,
             DrainCommand.self,
             QueueCommand.self,
             ConflictsCommand.self,
             MountsCommand.self,
             PauseCommand.self,
             ResumeCommand.self,
+            LoginCommand.self,
             UnmountCommand.self,
         ]
     )

@@ -36,6 +36,9 @@ struct DriveDescription: Sendable {
         if status.counts.errors > 0 {
             rows.append(("errors", Units.count(status.counts.errors, "item"), .red))
         }
+        for (name, note) in (status.server ?? [:]).sorted(by: { $0.key < $1.key }) {
+            rows.append((name, note, .plain))
+        }
         rows += [
             ("reading", Self.mode(status.mode), .plain),
             ("device", status.deviceName, .plain),

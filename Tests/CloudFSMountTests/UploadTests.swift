@@ -159,4 +159,35 @@ struct UploadTests {
             #expect(try await drive.names() == [".~lock.doc.odt#", "disk.iso", "seen"])
         }
     }
+
+    @Test(.onMounts, arguments: [7, 8])
+    func `a file renamed over another while it is uploaded is what is read`(
+        seed: Int
+    ) async throws {
+        try await TestDrive.with(
+            TestMount.Options.latency("40ms"),
+            prepare: Filling { try $0.write("doc", "v0") }
+        ) { drive in
+            try await drive.python(
+                """
+                import random
+                random.seed(\(seed))
+                for number in range(25):
+                    new = f"v{number + 1}"
+                    with open("doc.lock", "w") as file: file.write(new)
+                    # Around the moment at which its own upload begins and ends.
+                    time.sleep(random.uniform(.08, .25))
+                    os.rename("doc.lock", "doc")
+                    end = time.monotonic() + .5
+                    while time.monotonic() < end:
+                        assert open("doc").read() == new, (number, open("doc").read())
+                        time.sleep(.01)
+                """,
+                within: .seconds(60)
+            )
+            try await drive.drain()
+            #expect(drive.cloud.bytes("doc") == Array("v25".utf8))
+            #expect(try drive.cloud.paths() == ["doc"])
+        }
+    }
 }
