@@ -43,6 +43,11 @@ public struct DriveClient: Sendable {
         try await post(.resume, [String: String]())
     }
 
+    /// Gives the drive what its cloud wants to know of who asks, and lets it connect.
+    public func login(_ login: LoginRequest) async throws(DriveClientError) -> DriveStatus {
+        try await post(.login, login, allowing: ControlAPI.longestWait)
+    }
+
     /// Begins to unmount; the answer comes before the mount is gone.
     ///
     /// - Returns: What stays in the outbox until the next mount.
@@ -108,6 +113,13 @@ public struct DriveClient: Sendable {
             found += answer.downloads
         }
         return found
+    }
+
+    /// Compares the items named, and all below the folders named, with the cloud.
+    ///
+    /// The folders named are as in the cloud when this returns; what is below them follows.
+    public func refresh(_ paths: [DrivePath]) async throws(DriveClientError) -> [ItemResult] {
+        try await results(.refresh, paths) { PathsRequest(paths: $0) }
     }
 
     // MARK: - Outbox and conflicts

@@ -12,6 +12,9 @@ public enum ControlAPI {
     /// The largest body a request may have, in bytes.
     public static let maximumRequestByteCount = 1 << 20
 
+    /// The largest body that `POST /v1/login` may have, in bytes.
+    public static let maximumLoginByteCount = 8_192
+
     /// The largest body an answer may have, in bytes.
     public static let maximumAnswerByteCount = 64 << 20
 
@@ -34,11 +37,13 @@ public enum ControlAPI {
         case evict = "/v1/evict"
         case download = "/v1/download"
         case downloadProgress = "/v1/download/progress"
+        case refresh = "/v1/refresh"
         case outbox = "/v1/outbox"
         case drain = "/v1/drain"
         case pause = "/v1/pause"
         case resume = "/v1/resume"
         case conflicts = "/v1/conflicts"
+        case login = "/v1/login"
         case unmount = "/v1/unmount"
     }
 }

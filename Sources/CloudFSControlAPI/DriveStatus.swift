@@ -20,6 +20,8 @@ public struct DriveStatus: Codable, Sendable, Hashable {
     public var listing: ListingProgress
     public var outbox: OutboxCounts
     public var fetches: FetchCounts
+    /// What is worth knowing about the server, by short names; `nil` where there is nothing.
+    public var server: [String: String]?
 
     public init(
         apiVersion: Int = ControlAPI.version,
@@ -38,7 +40,8 @@ public struct DriveStatus: Codable, Sendable, Hashable {
         counts: ItemCounts,
         listing: ListingProgress,
         outbox: OutboxCounts,
-        fetches: FetchCounts = FetchCounts(requests: 0, bytes: 0)
+        fetches: FetchCounts = FetchCounts(requests: 0, bytes: 0),
+        server: [String: String]? = nil
     ) {
         self.apiVersion = apiVersion
         self.mountpoint = mountpoint
@@ -57,6 +60,7 @@ public struct DriveStatus: Codable, Sendable, Hashable {
         self.listing = listing
         self.outbox = outbox
         self.fetches = fetches
+        self.server = server
     }
 }
 

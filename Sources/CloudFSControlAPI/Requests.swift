@@ -81,13 +81,35 @@ public struct EvictRequest: Codable, Sendable, Hashable {
     }
 }
 
-/// The body of `POST /v1/download` and `POST /v1/download/progress`; a folder is all below it.
+/// The body of `POST /v1/download`, `POST /v1/download/progress` and `POST /v1/refresh`; a folder
+/// is all below it.
 public struct PathsRequest: Codable, Sendable, Hashable {
     public var paths: [DrivePath]
 
     public init(paths: [DrivePath]) {
         self.paths = paths
     }
+}
+
+/// The body of `POST /v1/login`: what proves to the drive's cloud who asks.
+///
+/// Its description and its mirror hide both, so that no log or crash report shows them.
+public struct LoginRequest: Codable, Sendable, Hashable {
+    /// The access key.
+    public var name: String
+    /// The secret key.
+    public var secret: String
+
+    public init(name: String, secret: String) {
+        self.name = name
+        self.secret = secret
+    }
+}
+
+extension LoginRequest: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    public var description: String { "a login" }
+    public var debugDescription: String { description }
+    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// The body of `POST /v1/drain`.

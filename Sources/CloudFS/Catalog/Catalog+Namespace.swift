@@ -208,11 +208,24 @@ extension CatalogWriter {
     /// Stores what a request of this machine made of an item in the cloud.
     ///
     /// While it ran, a save may have handed the place on to another file, or taken the item's name
-    /// away: whoever has the place here is what the cloud now has there.
+    /// away: whoever has the place here is what the cloud now has there. Or the item itself was
+    /// the save: it has the place of another by now, and what was made of it is to be deleted.
     ///
+    /// - Parameters:
+    ///   - base: What the cloud has now.
+    ///   - expected: The item's base when the request began.
+    ///   - now: When it ended.
     /// - Returns: Whether the item that was sent is still the one.
     @discardableResult
-    func recordBase(_ base: BaseRecord) throws -> Bool {
+    func recordBase(
+        _ base: BaseRecord,
+        replacing expected: BaseRecord?,
+        at now: Timestamp
+    ) throws -> Bool {
+        if let current = try reader.base(of: base.item), !current.isInPlace(of: expected) {
+            try recordOrphan(base, at: now)
+            return false
+        }
         let holder = try base.parent.flatMap { try reader.base(named: base.name, in: $0) }
         if let holder, holder.item != base.item {
             var handedOn = base
@@ -224,6 +237,25 @@ extension CatalogWriter {
         try setBase(base)
         guard try reader.name(of: base.item) == nil else { return true }
         return try !passBase(base, of: base.item)
+    }
+
+    /// Something in the cloud that nothing here stands for: it is deleted there next.
+    private func recordOrphan(_ base: BaseRecord, at now: Timestamp) throws {
+        let record = try reader.existing(base.item)
+        if let parent = base.parent, try reader.base(named: base.name, in: parent) != nil { return }
+        let orphan = try insertItem(
+            NewItem(
+                container: record.item.container,
+                kind: record.item.kind,
+                metadata: record.item.metadata,
+                size: base.size
+            ),
+            at: now
+        )
+        var orphaned = base
+        orphaned.item = orphan
+        try setBase(orphaned)
+        try enqueue(orphan, notBefore: now)
     }
 
     func setDocument(_ document: DocumentID, of id: ItemID) throws {

@@ -82,6 +82,11 @@ struct BaseRecord: Sendable, Equatable {
     var size: Int64
     var modified: Timestamp
 
+    /// Whether both name the same entry of the same folder in the cloud.
+    func isInPlace(of other: BaseRecord?) -> Bool {
+        parent == other?.parent && name == other?.name
+    }
+
     static let columns = """
         base.item, base.parent, base.name, base.remote_id, base.content_version,
         base.metadata_version, base.size, base.modified

@@ -37,6 +37,12 @@ struct ControlRoutes: Sendable {
             DrainResult(remaining: try await drive.unmount(force: body.force))
         }
         get(.conflicts, router) { drive, page in try await drive.conflicts(page) }
+        // The cloud answers it, so the deadline is longer.
+        let limit = ControlAPI.longestWait + limits.answer
+        let size = ControlAPI.maximumLoginByteCount
+        post(.login, router, within: limit, atMost: size) { (drive, body: LoginRequest) in
+            try await drive.login(ProviderLogin(name: body.name, secret: body.secret))
+        }
     }
 
     private func addItems(to router: Router<Context>) {
@@ -68,6 +74,10 @@ struct ControlRoutes: Sendable {
         post(.download, router, within: long) { (drive, body: PathsRequest) in
             try Self.check(body.paths)
             return ItemResults(results: try await drive.download(body.paths))
+        }
+        post(.refresh, router, within: long) { (drive, body: PathsRequest) in
+            try Self.check(body.paths)
+            return ItemResults(results: try await drive.refresh(body.paths))
         }
         post(.downloadProgress, router) { (drive, body: PathsRequest) in
             try Self.check(body.paths)
@@ -112,13 +122,14 @@ struct ControlRoutes: Sendable {
         _ route: ControlAPI.Route,
         _ router: Router<Context>,
         within limit: Duration? = nil,
+        atMost byteCount: Int = ControlAPI.maximumRequestByteCount,
         _ work: @escaping @Sendable (any ControlledDrive, Body) async throws -> Answer
     ) {
         let limit = limit ?? limits.answer
         router.post(RouterPath(route.rawValue)) { [drive, gate, limits] request, _ in
             // A client that sends its body in drops gets the short deadline, whatever the route.
             let body: Body = try await gate.run(within: limits.answer) {
-                try await Self.body(of: request)
+                try await Self.body(of: request, atMost: byteCount)
             }
             return try Self.response(
                 await gate.run(within: limit) { try await work(drive, body) }
@@ -126,8 +137,10 @@ struct ControlRoutes: Sendable {
         }
     }
 
-    private static func body<Body: Decodable>(of request: Request) async throws -> Body {
-        let limit = ControlAPI.maximumRequestByteCount
+    private static func body<Body: Decodable>(
+        of request: Request,
+        atMost limit: Int
+    ) async throws -> Body {
         let tooLarge = CloudFSError(.tooLarge, "the body is larger than \(limit) bytes")
         if let announced = request.headers[.contentLength].flatMap({ Int($0) }), announced > limit {
             throw tooLarge

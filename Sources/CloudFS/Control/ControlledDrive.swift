@@ -2,9 +2,9 @@ import CloudFSControlAPI
 
 /// What the control API needs of a drive; the mount implements it, tests have a fake.
 ///
-/// Every method may be called from any task, several at once. None waits for the network except
-/// `drain`, which has its own time limit; the server gives up on the others after a deadline and
-/// cancels the task, and a method that cannot be cancelled ends unheard.
+/// Every method may be called from any task, several at once. Only `refresh`, `login` and `drain`
+/// wait for the network, and `drain` has a time limit of its own; the server gives up on the others
+/// after a deadline and cancels the task, and a method that cannot be cancelled ends unheard.
 protocol ControlledDrive: Sendable {
     func status() async throws(CloudFSError) -> DriveStatus
 
@@ -32,6 +32,13 @@ protocol ControlledDrive: Sendable {
     /// How far the files at and below each path are; an unknown path is a failed file.
     func downloadProgress(_ paths: [DrivePath]) async throws(CloudFSError) -> [DownloadStatus]
 
+    /// Compares the folders named with the cloud, and in the background all below them.
+    ///
+    /// For a file, the folder it is in.
+    ///
+    /// - Returns: One result for each path: whether it was compared.
+    func refresh(_ paths: [DrivePath]) async throws(CloudFSError) -> [ItemResult]
+
     func outbox(_ page: PageRequest) async throws(CloudFSError) -> OutboxPage
 
     /// Sends what waits at once, and waits until nothing is left or all that is left failed.
@@ -48,6 +55,11 @@ protocol ControlledDrive: Sendable {
     func resume() async throws(CloudFSError)
 
     func conflicts(_ page: PageRequest) async throws(CloudFSError) -> ConflictPage
+
+    /// Keeps what proves to the cloud who asks, and connects; what is refused is not kept.
+    ///
+    /// - Throws: `unsupported` for a drive that needs none; why the cloud is not reached.
+    func login(_ login: ProviderLogin) async throws(CloudFSError) -> DriveStatus
 
     /// Begins to unmount and returns before the daemon ends; it does not drain first.
     ///

@@ -59,7 +59,7 @@ extension DriveControl {
         return Array(all.dropFirst(skip).prefix(limit))
     }
 
-    private func find(
+    func find(
         _ path: DrivePath,
         _ reader: CatalogReader
     ) throws(CloudFSError) -> ItemRecord {

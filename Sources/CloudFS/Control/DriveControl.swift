@@ -54,6 +54,7 @@ final class DriveControl: ControlledDrive {
         }
         let space = try filesystem.files.store.space()
         let limits = filesystem.evictor.limits
+        let notes = filesystem.feed.serverNotes
         return DriveStatus(
             mountpoint: identity.mountpoint,
             containerURL: identity.containerURL,
@@ -91,7 +92,8 @@ final class DriveControl: ControlledDrive {
             fetches: FetchCounts(
                 requests: Int64(filesystem.hydrator.fetchCounters.requests),
                 bytes: filesystem.hydrator.fetchCounters.bytes
-            )
+            ),
+            server: notes.isEmpty ? nil : notes
         )
     }
 
@@ -141,6 +143,13 @@ final class DriveControl: ControlledDrive {
             }
         }
         filesystem.uploader.setPaused(isPaused)
+    }
+
+    func login(_ login: ProviderLogin) async throws(CloudFSError) -> DriveStatus {
+        try await filesystem.feed.login(login)
+        // What was refused for want of a login would wait for minutes else.
+        _ = try await filesystem.uploader.drain(within: .zero)
+        return try await status()
     }
 
     func unmount(force: Bool) async throws(CloudFSError) -> OutboxCounts {

@@ -31,17 +31,19 @@ extension DriveParts {
             caFile: options.caFile ?? found.caBundle,
             pool: pool
         )
+        let loginFile = configuration.stateDirectory + "/login"
+        let chain = S3CredentialChain(
+            environment: environment,
+            profile: options.profile,
+            home: home,
+            loginFile: loginFile,
+            isAnonymous: options.isAnonymous,
+            pool: pool,
+            exchange: webIdentityExchange(transport)
+        )
         let client = S3Client(
             endpoint: endpoint,
-            credentials: S3CredentialChain(
-                environment: environment,
-                profile: options.profile,
-                home: home,
-                loginFile: configuration.stateDirectory + "/login",
-                isAnonymous: options.isAnonymous,
-                pool: pool,
-                exchange: webIdentityExchange(transport)
-            ),
+            credentials: chain,
             transport: transport,
             note: { log($0, to: logger) }
         )
@@ -55,8 +57,20 @@ extension DriveParts {
             deviceID: deviceID,
             stateDirectory: configuration.stateDirectory,
             settings: settings,
-            logger: logger
+            logger: logger,
+            keepLogin: options.isAnonymous ? nil : loginKeeper(chain, loginFile, pool)
         )
+    }
+
+    private static func loginKeeper(
+        _ chain: S3CredentialChain,
+        _ path: String,
+        _ pool: BlockingPool
+    ) -> S3Provider.KeepLogin {
+        { credentials async throws(CloudFSError) in
+            try await pool.engine { try S3LoginFile.write(credentials, to: path) }
+            chain.invalidate()
+        }
     }
 
     /// Requests that are under way at once.

@@ -139,6 +139,16 @@ public protocol CloudProvider: Sendable {
     /// Told when somebody uses the drive: news is wanted soon.
     func noteUse()
 
+    /// Takes what a user entered to prove who asks, and keeps it for this drive.
+    ///
+    /// What the provider does not accept is not kept, and what was known before stays.
+    ///
+    /// - Throws: `unsupported` where nobody has to prove anything; `unauthenticated`.
+    func login(_ login: ProviderLogin) async throws(CloudFSError)
+
+    /// What is worth knowing about the server, for people: short texts by short names.
+    var serverNotes: [String: String] { get }
+
     /// Waits until something changed after `anchor`, and tells where.
     ///
     /// `nil` means from now on and returns at once. An anchor that is no longer known gives one
@@ -211,4 +221,10 @@ extension CloudProvider {
     ) async throws(CloudFSError) -> [RemoteItem] { items }
 
     public func noteUse() {}
+
+    public func login(_ login: ProviderLogin) async throws(CloudFSError) {
+        throw CloudFSError(.unsupported, "this drive needs no login")
+    }
+
+    public var serverNotes: [String: String] { [:] }
 }

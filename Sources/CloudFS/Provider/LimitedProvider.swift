@@ -78,6 +78,12 @@ extension LimitedProvider {
         base.noteUse()
     }
 
+    public func login(_ login: ProviderLogin) async throws(CloudFSError) {
+        try await base.login(login)
+    }
+
+    public var serverNotes: [String: String] { base.serverNotes }
+
     public func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
         try await base.changes(after: anchor)
     }

@@ -200,6 +200,12 @@ extension SimulatedLink {
         base.noteUse()
     }
 
+    public func login(_ login: ProviderLogin) async throws(CloudFSError) {
+        try await base.login(login)
+    }
+
+    public var serverNotes: [String: String] { base.serverNotes }
+
     public func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
         try await request()
         return try await base.changes(after: anchor)

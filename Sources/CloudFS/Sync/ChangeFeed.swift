@@ -6,7 +6,7 @@ import Synchronization
 /// Folders are compared by complete listings. Two lanes run beside each other: hints, and folders
 /// that somebody waits for, are never behind the full comparison.
 final class ChangeFeed: Sendable {
-    private let applier: RemoteApplier
+    let applier: RemoteApplier
     private let connection: Connection
     private let container: ContainerID
     private let root: ItemID
@@ -140,7 +140,7 @@ final class ChangeFeed: Sendable {
     }
 
     /// Takes all hints of a page together: an item that moved is in two of them.
-    private func note(_ hints: [ChangeHint]) async throws(CloudFSError) {
+    func note(_ hints: [ChangeHint]) async throws(CloudFSError) {
         if hints.contains(.subtree(.root)) {
             state.withLock { $0.hasCompared = false }
             scanNeeded.raise()

@@ -93,7 +93,12 @@ extension Uploader {
                 metadata: metadata
             )
         } _: { writer, remote in
-            try writer.recordBase(BaseRecord(of: id, in: place.parent, remote))
+            let isSame = try writer.recordBase(
+                BaseRecord(of: id, in: place.parent, remote),
+                replacing: facts.base,
+                at: self.clocks.now()
+            )
+            guard isSame else { return }
             // A folder made here has no children that this machine does not know.
             try writer.setListed(true, of: id)
             if facts.attributes.isEmpty {
@@ -115,7 +120,11 @@ extension Uploader {
         try await mutating(id, at: facts.places + [goal]) { () async throws(CloudFSError) in
             try await provider.move(from: source, to: target, base: base.version)
         } _: { writer, remote in
-            try writer.recordBase(BaseRecord(of: id, in: parent, remote))
+            try writer.recordBase(
+                BaseRecord(of: id, in: parent, remote),
+                replacing: base,
+                at: self.clocks.now()
+            )
         }
         refreshBase(of: id)
     }
@@ -135,7 +144,12 @@ extension Uploader {
         try await mutating(id, at: facts.places) { () async throws(CloudFSError) in
             try await provider.setMetadata(update, at: path, base: base.version)
         } _: { writer, remote in
-            try writer.recordBase(BaseRecord(of: id, in: parent, remote))
+            let isSame = try writer.recordBase(
+                BaseRecord(of: id, in: parent, remote),
+                replacing: base,
+                at: self.clocks.now()
+            )
+            guard isSame else { return }
             try writer.clearMetadataChanged(id, unlessAfter: changed)
         }
         refreshBase(of: id)
@@ -221,6 +235,7 @@ extension Uploader {
                 of: file,
                 snapshot,
                 BaseRecord(of: id, in: parent, remote),
+                replacing: facts.base,
                 changed: changed
             )
         }
@@ -240,13 +255,16 @@ extension Uploader {
         of file: OpenFile,
         _ snapshot: UploadSnapshot,
         _ base: BaseRecord,
+        replacing expected: BaseRecord?,
         changed: Timestamp
     ) throws(CloudFSError) {
         try file.state.withLock { state throws(CloudFSError) in
             let isTrue =
                 state.changeCount == snapshot.changeCount && state.writesInFlight == 0
             let isClean = try catalog.write { writer -> Bool in
-                guard try writer.recordBase(base) else { return false }
+                guard
+                    try writer.recordBase(base, replacing: expected, at: self.clocks.now())
+                else { return false }
                 if isTrue { try writer.markClean(file.id) }
                 try writer.clearMetadataChanged(file.id, unlessAfter: changed)
                 return isTrue

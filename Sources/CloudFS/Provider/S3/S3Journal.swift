@@ -26,6 +26,8 @@ final class S3Journal: Sendable {
         /// The last count that was seen of each device, and since when counts are missing.
         var counts: [String: Int64] = [:]
         var gaps: [String: Duration] = [:]
+        /// What other devices should have been told.
+        var owed: Set<ChangeHint> = []
         var lastUse = Duration.zero
         var lastPoll = Duration.zero
         var lastScan = Duration.zero
@@ -56,7 +58,30 @@ final class S3Journal: Sendable {
     /// Tells the other devices; returns when they can know.
     func record(_ hints: [ChangeHint]) async throws(CloudFSError) {
         noteUse()
-        try await writing.record(hints)
+        let owed = state.withLock { state in
+            defer { state.owed = [] }
+            return state.owed
+        }
+        do throws(CloudFSError) {
+            try await writing.record(hints + owed)
+        } catch {
+            state.withLock { $0.owed.formUnion(owed) }
+            throw error
+        }
+    }
+
+    /// Tells the other devices of something that is done and stays done: what cannot be told now
+    /// is told with the next record.
+    func announce(_ hints: [ChangeHint]) async {
+        do throws(CloudFSError) {
+            try await record(hints)
+        } catch {
+            state.withLock { $0.owed.formUnion(hints) }
+            logger.warning(
+                "other devices could not be told of a change yet",
+                metadata: ["error": "\(error)"]
+            )
+        }
     }
 
     // MARK: - Reading
@@ -93,12 +118,13 @@ final class S3Journal: Sendable {
 
     /// Takes everything that is there for known: what comes later is news.
     private func begin() async throws(CloudFSError) -> ChangePage {
-        let keys = try await list(from: try await serverMilliseconds() - Self.overlap)
+        let time = try await serverMilliseconds()
+        let keys = try await list(from: time - Self.overlap)
         let now = client.clocks.elapsed()
         state.withLock { state in
             state.epoch += 1
             state.seen = Set(keys)
-            state.latest = keys.compactMap { S3JournalKey($0)?.milliseconds }.max() ?? 0
+            state.latest = time
             state.counts = [:]
             state.gaps = [:]
             state.lastPoll = now
@@ -127,32 +153,41 @@ final class S3Journal: Sendable {
     private func poll() async throws(CloudFSError) -> [ChangeHint] {
         let start = state.withLock { $0.latest } - Self.overlap
         let listed = try await list(from: start)
+        let time = try await serverMilliseconds()
         let now = client.clocks.elapsed()
-        let (fresh, mustScan) = state.withLock { state -> ([[UInt8]], Bool) in
+        let fresh = state.withLock { state in listed.filter { !state.seen.contains($0) } }
+        var hints = await read(fresh)
+        // Only what was read is known: after a failure above it is news again.
+        let mustScan = state.withLock { state in
             let wasAway = now - state.lastPoll > Self.longestAbsence
-            let fresh = listed.filter { !state.seen.contains($0) }
             // What is older than the overlap is never listed again.
             state.seen = Set(listed)
             state.lastPoll = now
             var isScanDue = now - state.lastScan > settings.scanInterval
             if !fresh.isEmpty { state.lastUse = now }
-            note(fresh, at: now, &state)
+            note(fresh, at: now, notAfter: time, &state)
             if let gap = state.gaps.values.min(), now - gap > .milliseconds(Self.overlap) {
                 state.gaps = [:]
                 isScanDue = true
             }
             if wasAway || isScanDue { state.lastScan = now }
-            return (fresh, wasAway || isScanDue)
+            return wasAway || isScanDue
         }
-        var hints = try await read(fresh)
-        if mustScan { hints.append(.subtree(.root)) }
-        return hints
+        if mustScan { hints.insert(.subtree(.root)) }
+        return Array(hints)
     }
 
     /// Notes counts and times, and which counts are missing.
-    private func note(_ keys: [[UInt8]], at now: Duration, _ state: inout State) {
+    ///
+    /// - Parameter time: The server's, in milliseconds: a record of the future says nothing of it.
+    private func note(
+        _ keys: [[UInt8]],
+        at now: Duration,
+        notAfter time: Int64,
+        _ state: inout State
+    ) {
         for key in keys.compactMap({ S3JournalKey($0) }) {
-            state.latest = max(state.latest, key.milliseconds)
+            state.latest = max(state.latest, min(key.milliseconds, time))
             let last = state.counts[key.device]
             if let last, key.count > last + 1 {
                 state.gaps[key.device] = state.gaps[key.device] ?? now
@@ -172,21 +207,34 @@ final class S3Journal: Sendable {
         return keys
     }
 
-    private func read(_ keys: [[UInt8]]) async throws(CloudFSError) -> [ChangeHint] {
-        var hints: Set<ChangeHint> = []
-        for key in keys where S3JournalKey(key)?.device != deviceID {
-            do throws(CloudFSError) {
-                let bytes = S3Bytes()
-                _ = try await client.get(key, range: nil, ifMatch: nil) { _, piece in
-                    if bytes.all.count < S3JournalRecord.maximumByteCount { bytes.append(piece) }
-                }
-                hints.formUnion(S3JournalRecord.hints(in: bytes.all))
-            } catch  where error.code == .notFound {
-                // Swept by its device meanwhile: everything is compared instead.
-                hints.insert(.subtree(.root))
+    /// Reads records; one that cannot be read means that everything may have changed.
+    private func read(_ keys: [[UInt8]]) async -> Set<ChangeHint> {
+        let others = keys.filter { S3JournalKey($0)?.device != deviceID }
+        guard others.count <= Self.mostRecords else { return [.subtree(.root)] }
+        return await withTaskGroup(of: Set<ChangeHint>.self) { group in
+            for key in others {
+                group.addTask { await self.hints(in: key) }
             }
+            return await group.reduce(into: []) { $0.formUnion($1) }
         }
-        return Array(hints)
+    }
+
+    /// Of more new records than this, comparing everything is the shorter way.
+    private static let mostRecords = 500
+
+    private func hints(in key: [UInt8]) async -> Set<ChangeHint> {
+        let bytes = S3Bytes()
+        do throws(CloudFSError) {
+            let limit = Int64(S3JournalRecord.maximumByteCount) + 1
+            _ = try await client.get(key, range: 0..<limit, ifMatch: nil) { _, piece in
+                bytes.append(piece)
+            }
+        } catch {
+            logger.notice("a record cannot be read", metadata: ["error": "\(error)"])
+            return [.subtree(.root)]
+        }
+        guard bytes.all.count <= S3JournalRecord.maximumByteCount else { return [.subtree(.root)] }
+        return S3JournalRecord.hints(in: bytes.all)
     }
 }
 
@@ -272,7 +320,8 @@ struct S3JournalKey: Sendable, Equatable {
     init?(_ key: [UInt8]) {
         let name = key.suffix(while: { $0 != UInt8(ascii: "/") })
         let parts = String(decoding: name, as: UTF8.self).split(separator: "-")
-        guard parts.count == 3, let milliseconds = Int64(parts[0]), let count = Int64(parts[2])
+        guard parts.count == 3, let milliseconds = Int64(parts[0]), let count = Int64(parts[2]),
+            milliseconds >= 0, (0..<Int64.max / 2).contains(count)
         else { return nil }
         self.milliseconds = milliseconds
         self.count = count

@@ -102,7 +102,7 @@ struct S3Keys: Sendable {
     /// Reads a name.
     ///
     /// - Throws: `invalidName` for a name with the mark that no key has.
-    static func part(of name: ItemName) throws(CloudFSError) -> Part {
+    static func part(of name: ItemName, isInRoot: Bool) throws(CloudFSError) -> Part {
         guard name.bytes.starts(with: mark) else { return .part(name.bytes) }
         let body = Array(name.bytes.dropFirst(mark.count))
         let refusal = CloudFSError(
@@ -116,12 +116,13 @@ struct S3Keys: Sendable {
         guard var part = unescaped(body) else { throw refusal }
         if part.last == slash {
             part.removeLast()
-            guard !part.contains(slash), try nameOfFolderBesideFile(part) == name else {
-                throw refusal
-            }
+            guard !part.contains(slash), !(isInRoot && part == ItemName.reserved.bytes),
+                try nameOfFolderBesideFile(part) == name
+            else { throw refusal }
             return .folderBesideFile(part)
         }
-        guard !part.contains(slash), try markedName(of: part, suffix: []) == name else {
+        // What has a name of its own is not to be had by a second one.
+        guard !part.contains(slash), try Self.name(of: part, isInRoot: isInRoot) == name else {
             throw refusal
         }
         return .part(part)
@@ -151,18 +152,17 @@ struct S3Keys: Sendable {
         }
     }
 
-    /// Whether `name` is how `part`, which may be too long, is shown.
-    static func isName(_ name: ItemName, of part: [UInt8]) throws(CloudFSError) -> Bool {
-        if try markedName(of: part, suffix: []) == name { return true }
-        return try markedName(of: part, suffix: [slash]) == name
+    /// What `name`, which is too short to tell, means if it is how `part` is shown.
+    static func long(_ name: ItemName, as part: [UInt8]) throws(CloudFSError) -> Part? {
+        if try markedName(of: part, suffix: []) == name { return .part(part) }
+        return try markedName(of: part, suffix: [slash]) == name ? .folderBesideFile(part) : nil
     }
 
-    /// The parts of `path` joined to a key.
+    /// The parts of a path joined to a key.
     ///
     /// - Throws: `nameTooLong` if no bucket can hold it.
-    func key(_ parts: [[UInt8]], isFolder: Bool) throws(CloudFSError) -> [UInt8] {
-        var key = prefix + parts.joined(separator: [Self.slash])
-        if isFolder, !parts.isEmpty { key.append(Self.slash) }
+    func key(_ parts: [[UInt8]]) throws(CloudFSError) -> [UInt8] {
+        let key = prefix + parts.joined(separator: [Self.slash])
         guard key.count <= Self.maximumByteCount else {
             throw CloudFSError(
                 .nameTooLong,
@@ -170,5 +170,10 @@ struct S3Keys: Sendable {
             )
         }
         return key
+    }
+
+    /// What the keys of everything in a folder begin with.
+    func folderKey(_ parts: [[UInt8]]) throws(CloudFSError) -> [UInt8] {
+        try parts.isEmpty ? prefix : key(parts) + [Self.slash]
     }
 }

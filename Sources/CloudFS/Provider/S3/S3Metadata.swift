@@ -24,9 +24,13 @@ enum S3Metadata {
         kind: ItemKind,
         documentID: DocumentID,
         attributes: [String: [UInt8]],
-        kept: [String: String] = [:]
+        kept: [String: String] = [:],
+        hasNewContent: Bool = true
     ) throws(CloudFSError) -> [String: String] {
         var headers = kept
+        // Digests that rclone and s3cmd keep of what was there.
+        if hasNewContent { headers["md5chksum"] = nil }
+        if hasNewContent { headers["s3cmd-attrs"] = nil }
         headers["mtime"] = time(metadata.modified)
         headers["mode"] = String(UInt32(metadata.permissions) & 0o7777 | typeBits(kind))
         if metadata.userID != ItemMetadata.keptID { headers["uid"] = String(metadata.userID) }
@@ -44,8 +48,12 @@ enum S3Metadata {
     }
 
     private static func time(_ moment: Timestamp) -> String {
-        let fraction = String(moment.nanosecondsOfSecond)
-        return "\(moment.seconds)." + String(repeating: "0", count: 9 - fraction.count) + fraction
+        let (seconds, rest) = moment.nanoseconds.magnitude.quotientAndRemainder(
+            dividingBy: 1_000_000_000
+        )
+        let fraction = String(rest)
+        let sign = moment.nanoseconds < 0 ? "-" : ""
+        return "\(sign)\(seconds)." + String(repeating: "0", count: 9 - fraction.count) + fraction
     }
 
     private static func typeBits(_ kind: ItemKind) -> UInt32 {
@@ -121,7 +129,9 @@ enum S3Metadata {
         }
         let style = Date.ISO8601FormatStyle(includingFractionalSeconds: text.contains("."))
         guard let date = try? style.parse(text) else { return nil }
-        return Timestamp(nanoseconds: Int64((date.timeIntervalSince1970 * 1e9).rounded()))
+        let seconds = date.timeIntervalSince1970.rounded(.down)
+        let fraction = (date.timeIntervalSince1970 - seconds) * 1e9
+        return Timestamp(seconds: Int64(seconds), nanoseconds: Int64(fraction))
     }
 
     /// Applications' attributes; anything that cannot be read as such is left out.

@@ -12,36 +12,69 @@ extension S3Provider {
         replacing base: ItemVersion?
     ) async throws(CloudFSError) -> RemoteItem {
         let place = try await placeToChange(path)
+        try Self.requireFileName(path, place)
         try await requireFolder(path.parent)
         let kept = try await checkBeforeWriting(path, place, replacing: base)
-        let metadata = try S3Metadata.headers(
-            source.metadata,
-            kind: .file,
-            documentID: source.documentID,
-            attributes: source.attributes,
-            kept: kept
+        let upload = S3FileUpload(
+            key: place.key,
+            path: path,
+            source: source,
+            base: base,
+            metadata: try S3Metadata.headers(
+                source.metadata,
+                kind: .file,
+                documentID: source.documentID,
+                attributes: source.attributes,
+                kept: kept?.userMetadata ?? [:]
+            ),
+            contentType: kept?.contentType
         )
+        let written: S3Written
         do throws(CloudFSError) {
             if source.byteCount <= settings.partByteCount {
-                try await uploadWhole(source, place.key, metadata, base, path)
+                written = try await sendWhole(upload)
             } else {
-                try await uploadInParts(source, place.key, metadata, base, path)
+                written = try await sendInParts(upload)
             }
-        } catch  where error.code == .remoteChanged {
-            guard try await exists(place.key) else { throw Self.notFound(path) }
+        } catch  where error.code == .remoteChanged || error.code == .exists {
+            try await abandonUpload(of: place.key)
+            if error.code == .remoteChanged, try await !exists(place.key) {
+                throw Self.notFound(path)
+            }
             throw error
         }
-        return try await finish(path, place)
+        return try await finish(upload, written)
+    }
+
+    /// The item that was made of an upload, whatever another device did since.
+    private func finish(
+        _ upload: S3FileUpload,
+        _ written: S3Written
+    ) async throws(CloudFSError) -> RemoteItem {
+        guard let name = upload.path.name else { throw Self.notFound(upload.path) }
+        var head = try await client.head(upload.key)
+        let isOurs =
+            head.userMetadata == upload.metadata && head.object.size == upload.source.byteCount
+            && (written.entityTag.isEmpty || written.entityTag == head.object.entityTag)
+        if !isOurs {
+            // Replaced already: the version we made is told, so that the other one is seen as new.
+            head.object.entityTag = written.entityTag.isEmpty ? "replaced" : written.entityTag
+            head.object.size = upload.source.byteCount
+            head.userMetadata = upload.metadata
+        }
+        let item = try await describe(head, as: name)
+        await journal.announce([.children(of: upload.path.parent)])
+        return item
     }
 
     /// Looks at what is there, as far as the server does not do it in the request itself.
     ///
-    /// - Returns: What is written on the object that will be replaced.
+    /// - Returns: The object that will be replaced.
     private func checkBeforeWriting(
         _ path: RemotePath,
         _ place: Place,
         replacing base: ItemVersion?
-    ) async throws(CloudFSError) -> [String: String] {
+    ) async throws(CloudFSError) -> S3ObjectHead? {
         guard let base else {
             guard try await self.folder(place, as: ItemName("folder")) == nil else {
                 throw CloudFSError(.exists, "\"\(path)\" is a folder in the bucket")
@@ -49,18 +82,13 @@ extension S3Provider {
             if !rules.create, try await exists(place.key) {
                 throw CloudFSError(.exists, "\"\(path)\" is in the bucket already")
             }
-            return [:]
+            return nil
         }
-        return try await meantFile(place, base, path).userMetadata
+        return try await meantFile(place, base, path)
     }
 
-    private func uploadWhole(
-        _ source: UploadSource,
-        _ key: [UInt8],
-        _ metadata: [String: String],
-        _ base: ItemVersion?,
-        _ path: RemotePath
-    ) async throws(CloudFSError) {
+    private func sendWhole(_ upload: S3FileUpload) async throws(CloudFSError) -> S3Written {
+        let (source, path) = (upload.source, upload.path)
         var bytes: [UInt8] = []
         while bytes.count < Int(source.byteCount) {
             let offset = bytes.count
@@ -69,13 +97,15 @@ extension S3Provider {
             bytes += try await read(source.descriptor, Int64(offset)..<Int64(offset + count), path)
         }
         guard source.isUnchanged() else { throw Self.changedWhileSent(path) }
-        _ = try await client.put(
-            key,
+        let written = try await client.put(
+            upload.key,
             body: .bytes(bytes),
-            metadata: metadata,
-            condition: rules.condition(replacing: base.map(Self.entityTag))
+            metadata: upload.metadata,
+            contentType: upload.contentType,
+            condition: rules.condition(replacing: upload.base.map(Self.entityTag))
         )
         source.didSend(source.byteCount)
+        return written
     }
 
     /// Reads a range of a file that is not to end before it.
@@ -109,12 +139,12 @@ extension S3Provider {
         CloudFSError(.cancelled, "\"\(path)\" was changed while it was sent")
     }
 
-    /// Looks at what was written, and tells the other devices.
+    /// Looks at what was made, and tells the other devices.
     private func finish(_ path: RemotePath, _ place: Place) async throws(CloudFSError) -> RemoteItem
     {
         guard let name = path.name else { throw Self.notFound(path) }
         let item = try await describe(try await client.head(place.key), as: name)
-        try await journal.record([.children(of: path.parent)])
+        await journal.announce([.children(of: path.parent)])
         return item
     }
 
@@ -144,7 +174,7 @@ extension S3Provider {
         )
         noteFolder(place.folderKey, isMarked: true)
         let item = markedFolder(try await client.head(place.folderKey), as: name)
-        try await journal.record([.children(of: path.parent)])
+        await journal.announce([.children(of: path.parent)])
         return item
     }
 
@@ -155,6 +185,7 @@ extension S3Provider {
         metadata: ItemMetadata
     ) async throws(CloudFSError) -> RemoteItem {
         let place = try await placeToChange(path)
+        try Self.requireFileName(path, place)
         try await requireFolder(path.parent)
         try await requireFree(path, place)
         let headers = try S3Metadata.headers(
@@ -191,15 +222,18 @@ extension S3Provider {
         let isFolder = item.kind == .folder
         if !isFolder { _ = try await meantFile(place, base, path) }
         let key = isFolder ? place.folderKey : place.key
-        let kept = try await keptMetadata(key)
+        let kept = try await headIfPresent(key)
         let headers = try S3Metadata.headers(
             update.metadata ?? item.metadata,
             kind: item.kind,
             documentID: item.documentID,
             attributes: update.attributes ?? item.attributes,
-            kept: kept
+            kept: kept?.userMetadata ?? [:],
+            hasNewContent: false
         )
-        if isFolder {
+        if let kept, !isFolder || kept.object.size > 0 {
+            try await copy(kept, to: key, metadata: headers)
+        } else {
             _ = try await client.put(
                 key,
                 body: .bytes([]),
@@ -207,19 +241,17 @@ extension S3Provider {
                 contentType: S3Metadata.folderType
             )
             noteFolder(key, isMarked: true)
-        } else {
-            try await copy(key, item.size, tag: Self.entityTag(base), to: key, metadata: headers)
         }
         let changed = try await self.item(at: path)
-        try await journal.record([.children(of: path.parent)])
+        await journal.announce([.children(of: path.parent)])
         return changed
     }
 
-    private func keptMetadata(_ key: [UInt8]) async throws(CloudFSError) -> [String: String] {
+    func headIfPresent(_ key: [UInt8]) async throws(CloudFSError) -> S3ObjectHead? {
         do throws(CloudFSError) {
-            return try await client.head(key).userMetadata
+            return try await client.head(key)
         } catch  where error.code == .notFound && Self.isAbsence(error) {
-            return [:]
+            return nil
         }
     }
 
@@ -234,13 +266,13 @@ extension S3Provider {
             try await keepFolder(path.parent)
             try await client.delete(place.key, ifMatch: Self.entityTag(base))
         }
-        try await journal.record([.children(of: path.parent)])
+        await journal.announce([.children(of: path.parent)])
     }
 
     private func deleteFolder(_ path: RemotePath, _ place: Place) async throws(CloudFSError) {
-        let page = try await client.list(prefix: place.folderKey, delimiter: false, limit: 2)
-        guard let first = page.objects.first else { throw Self.notFound(path) }
-        guard page.objects.count == 1, first.key == place.folderKey else {
+        let objects = try await firstObjects(in: place, limit: 2)
+        guard let first = objects.first else { throw Self.notFound(path) }
+        guard objects.count == 1, first.key == place.folderKey else {
             throw CloudFSError(.notEmpty, "\"\(path)\" holds something in the bucket")
         }
         try await keepFolder(path.parent)
@@ -258,7 +290,7 @@ extension S3Provider {
         let from = try await placeToChange(source)
         let target = try await placeToChange(destination)
         guard let name = destination.name else { throw Self.notFound(destination) }
-        guard !destination.names.starts(with: source.names) else {
+        guard !target.folderKey.starts(with: from.folderKey) else {
             throw CloudFSError(.invalidArgument, "\"\(source)\" cannot be moved into itself")
         }
         if base.content == Self.folderToken {
@@ -273,41 +305,76 @@ extension S3Provider {
         } else {
             let head = try await meantFile(from, base, source)
             try await requireFolder(destination.parent)
-            try await requireFree(destination, target)
+            try Self.requireFileName(destination, target)
             let tag = Self.entityTag(base)
-            try await copy(from.key, head.object.size, tag: tag, to: target.key, metadata: nil)
+            // A copy that is there already was made before an interruption.
+            if try await !isCopy(target.key, of: head) {
+                try await requireFree(destination, target)
+                try await copy(head, to: target.key)
+            }
             try await keepFolder(source.parent)
             try await client.delete(from.key, ifMatch: tag)
         }
         let item = try await self.item(at: destination)
         var hints = [ChangeHint.children(of: source.parent), .children(of: destination.parent)]
         if item.kind == .folder { hints.append(.subtree(destination)) }
-        try await journal.record(hints)
+        await journal.announce(hints)
         return item
+    }
+
+    private func isCopy(_ key: [UInt8], of head: S3ObjectHead) async throws(CloudFSError) -> Bool {
+        do throws(CloudFSError) {
+            let other = try await client.head(key)
+            return other.object.entityTag == head.object.entityTag
+                && other.object.size == head.object.size
+                && other.userMetadata == head.userMetadata && head.userMetadata["cloudfs-id"] != nil
+        } catch  where error.code == .notFound && Self.isAbsence(error) {
+            return false
+        }
+    }
+
+    /// - Throws: `invalidName` for a name that only a folder can have.
+    private static func requireFileName(
+        _ path: RemotePath,
+        _ place: Place
+    ) throws(CloudFSError) {
+        guard !place.isFolderOnly else {
+            throw CloudFSError(.invalidName, "\"\(path)\" can only be the name of a folder")
+        }
     }
 
     /// Copies one object at the server, with its metadata or with another.
     ///
-    /// - Parameter tag: Of the version that is meant.
+    /// - Parameter source: In the version that is meant.
     func copy(
-        _ source: [UInt8],
-        _ byteCount: Int64,
-        tag: String,
+        _ source: S3ObjectHead,
         to key: [UInt8],
-        metadata: [String: String]?
+        metadata: [String: String]? = nil
     ) async throws(CloudFSError) {
-        guard byteCount > Self.longestCopy else {
+        guard source.object.size > Self.longestCopy else {
             _ = try await client.copy(
-                from: source,
-                sourceIfMatch: tag,
+                from: source.object.key,
+                sourceIfMatch: source.object.entityTag,
                 to: key,
-                metadata: metadata
+                metadata: metadata,
+                contentType: metadata == nil ? nil : source.contentType
             )
             return
         }
-        try await copyInParts(source, byteCount, tag: tag, to: key, metadata: metadata)
+        try await copyInParts(source, to: key, metadata: metadata)
     }
 
     /// What a server copies in one request: 5 GiB.
-    private static let longestCopy: Int64 = 5 << 30
+    static let longestCopy: Int64 = 5 << 30
+}
+
+/// A file on its way to the bucket.
+struct S3FileUpload: Sendable {
+    var key: [UInt8]
+    var path: RemotePath
+    var source: UploadSource
+    var base: ItemVersion?
+    var metadata: [String: String]
+    /// Of the object that is replaced.
+    var contentType: String?
 }

@@ -1,3 +1,22 @@
+extension S3WriteRules: CustomStringConvertible {
+    /// For people, in `cloudfs status`.
+    var description: String {
+        if isReadOnly { return "none: the credentials may only read" }
+        let match =
+            switch replace {
+            case .none: String?.none
+            case .quoted: "If-Match"
+            case .unquoted: "If-Match without quotes"
+            }
+        switch (create, match) {
+        case (true, let match?): return "conditional: If-None-Match, \(match)"
+        case (true, nil): return "conditional for new files only: If-None-Match"
+        case (false, let match?): return "conditional for changed files only: \(match)"
+        case (false, nil): return "unconditional: what is there is looked at before"
+        }
+    }
+}
+
 /// Reaching the bucket, and finding out what it can do.
 extension S3Provider {
     private var containerKey: [UInt8] { keys.room + Array("container".utf8) }
@@ -118,11 +137,45 @@ extension S3Provider {
     func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
         let page = try await journal.changes(after: anchor)
         // Whoever begins or ends to move a folder says so in the journal.
-        if !page.hints.isEmpty { try await readIntents() }
+        if !page.hints.isEmpty {
+            forgetFolders()
+            try await readIntents()
+        }
         return page
     }
 
     func noteUse() {
         journal.noteUse()
+    }
+
+    // MARK: - Who asks
+
+    func login(_ login: ProviderLogin) async throws(CloudFSError) {
+        guard let keepLogin else {
+            throw CloudFSError(
+                .unsupported,
+                "the drive is mounted with the option anonymous and needs no login"
+            )
+        }
+        let entered = S3Credentials(accessKeyID: login.name, secretAccessKey: login.secret)
+        try entered.check(source: "what was entered")
+        // Tried before they are kept: a slip of the hand must not replace what works.
+        let trial = S3Client(
+            endpoint: client.endpoint,
+            credentials: S3FixedCredentials(entered),
+            transport: client.transport,
+            clocks: client.clocks,
+            limits: client.limits,
+            note: client.note
+        )
+        _ = try await trial.list(prefix: keys.prefix, delimiter: false, limit: 1)
+        try await keepLogin(entered)
+        // Another key may be permitted to do other things.
+        forgetProbe()
+    }
+
+    var serverNotes: [String: String] {
+        let rules = rules
+        return rules.isProbed ? ["writes": rules.description] : [:]
     }
 }

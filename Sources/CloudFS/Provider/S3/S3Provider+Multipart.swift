@@ -18,15 +18,10 @@ extension S3Provider {
         }
     }
 
-    func uploadInParts(
-        _ source: UploadSource,
-        _ key: [UInt8],
-        _ metadata: [String: String],
-        _ base: ItemVersion?,
-        _ path: RemotePath
-    ) async throws(CloudFSError) {
+    func sendInParts(_ file: S3FileUpload) async throws(CloudFSError) -> S3Written {
+        let (source, key) = (file.source, file.key)
         let size = partByteCount(of: source.byteCount)
-        let upload = try await resumableUpload(key, metadata, size)
+        let upload = try await resumableUpload(file, size)
         let progress = S3Progress(source.didSend)
         let jobs = ranges(of: source.byteCount, each: size).enumerated().map { index, range in
             S3PartJob(
@@ -38,37 +33,34 @@ extension S3Provider {
             )
         }
         let parts = try await inParallel(jobs) { job in
-            await self.send(job, of: source, progress, path)
+            await self.send(job, of: source, progress, file.path)
         }
-        guard source.isUnchanged() else { throw Self.changedWhileSent(path) }
+        guard source.isUnchanged() else { throw Self.changedWhileSent(file.path) }
         // Servers differ in what they make of a condition here: what is there is looked at again.
         // Between this and the completion is a window of one round trip.
-        try await checkBeforeCompletion(path, key, replacing: base)
+        try await checkBeforeCompletion(file.path, key, replacing: file.base)
+        let written: S3Written
         do throws(CloudFSError) {
-            _ = try await client.completeUpload(
+            written = try await client.completeUpload(
                 key,
                 upload: upload.id,
                 parts: parts,
-                condition: rules.condition(replacing: base.map(Self.entityTag))
+                condition: rules.condition(replacing: file.base.map(Self.entityTag))
             )
         } catch {
             // The answer may have been lost after the work was done.
-            guard try await isComplete(key, source.byteCount, metadata) else { throw error }
+            guard let head = try await headIfPresent(key), Self.isOutcome(head, of: file) else {
+                throw error
+            }
+            written = S3Written(entityTag: head.object.entityTag)
         }
         try uploads.forget(key)
+        return written
     }
 
-    private func isComplete(
-        _ key: [UInt8],
-        _ byteCount: Int64,
-        _ metadata: [String: String]
-    ) async throws(CloudFSError) -> Bool {
-        do throws(CloudFSError) {
-            let head = try await client.head(key)
-            return head.object.size == byteCount && head.userMetadata == metadata
-        } catch  where error.code == .notFound && Self.isAbsence(error) {
-            return false
-        }
+    private static func isOutcome(_ head: S3ObjectHead, of file: S3FileUpload) -> Bool {
+        head.object.size == file.source.byteCount && head.userMetadata == file.metadata
+            && head.object.entityTag != file.base.map(entityTag)
     }
 
     private func checkBeforeCompletion(
@@ -82,17 +74,17 @@ extension S3Provider {
             }
             return
         }
-        guard Self.isMeant(try await client.head(key), by: base) else {
+        guard let head = try await headIfPresent(key), Self.isMeant(head, by: base) else {
             throw Self.changed(path)
         }
     }
 
     /// The upload of this key that was begun earlier, with its parts, or a new one.
     private func resumableUpload(
-        _ key: [UInt8],
-        _ metadata: [String: String],
+        _ file: S3FileUpload,
         _ partSize: Int64
     ) async throws(CloudFSError) -> (id: String, parts: [Int: S3Part]) {
+        let (key, metadata) = (file.key, file.metadata)
         if let known = try uploads.upload(of: key), known.partByteCount == partSize,
             known.metadata == metadata
         {
@@ -107,7 +99,11 @@ extension S3Provider {
         } else {
             try await abandonUpload(of: key)
         }
-        let id = try await client.createUpload(key, metadata: metadata)
+        let id = try await client.createUpload(
+            key,
+            metadata: metadata,
+            contentType: file.contentType
+        )
         try uploads.note(
             key,
             S3UploadLedger.Upload(id: id, partByteCount: partSize, metadata: metadata)
@@ -181,22 +177,23 @@ extension S3Provider {
 
     /// Copies an object that is too large for one request.
     func copyInParts(
-        _ source: [UInt8],
-        _ byteCount: Int64,
-        tag: String,
+        _ source: S3ObjectHead,
         to key: [UInt8],
         metadata: [String: String]?
     ) async throws(CloudFSError) {
-        var headers = metadata
-        if headers == nil { headers = try await client.head(source).userMetadata }
-        let id = try await client.createUpload(key, metadata: headers ?? [:])
+        let byteCount = source.object.size
+        let id = try await client.createUpload(
+            key,
+            metadata: metadata ?? source.userMetadata,
+            contentType: source.contentType
+        )
         let jobs = ranges(of: byteCount, each: max(512 << 20, partByteCount(of: byteCount)))
             .enumerated().map { index, range in
                 S3PartJob(key: key, upload: id, number: index + 1, range: range, present: nil)
             }
         do throws(CloudFSError) {
             let parts = try await inParallel(jobs) { job in
-                await self.copy(job, from: source, tag: tag)
+                await self.copy(job, from: source.object)
             }
             _ = try await client.completeUpload(key, upload: id, parts: parts)
         } catch {
@@ -209,11 +206,11 @@ extension S3Provider {
         }
     }
 
-    private func copy(_ job: S3PartJob, from source: [UInt8], tag: String) async -> S3PartResult {
+    private func copy(_ job: S3PartJob, from source: S3Object) async -> S3PartResult {
         do throws(CloudFSError) {
             let part = try await client.copyPart(
-                from: source,
-                sourceIfMatch: tag,
+                from: source.key,
+                sourceIfMatch: source.entityTag,
                 range: job.range,
                 to: job.key,
                 upload: job.upload,

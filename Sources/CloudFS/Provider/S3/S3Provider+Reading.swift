@@ -115,9 +115,7 @@ extension S3Provider {
 
     /// A folder with what is written on its marker, or `nil` if there is none.
     func folder(_ place: Place, as name: ItemName) async throws(CloudFSError) -> RemoteItem? {
-        guard !isUnfinished(place.folderKey) else { return nil }
-        let page = try await client.list(prefix: place.folderKey, delimiter: false, limit: 1)
-        guard let first = page.objects.first else { return nil }
+        guard let first = try await firstObjects(in: place, limit: 1).first else { return nil }
         noteFolder(place.folderKey, isMarked: first.key == place.folderKey)
         guard first.key == place.folderKey else {
             var folder = folderSketch(place.folderKey, as: name)
@@ -207,6 +205,7 @@ extension S3Provider {
         after page: PageToken?
     ) async throws(CloudFSError) -> ListingPage {
         let place = try await place(path)
+        guard !isHidden(place.folderKey), !place.isFileOnly else { throw Self.notFound(path) }
         let listing = try await client.list(
             prefix: place.folderKey,
             delimiter: true,
@@ -221,12 +220,11 @@ extension S3Provider {
         for object in listing.objects where object.key != place.folderKey {
             let part = Array(object.key.dropFirst(place.folderKey.count))
             let name = try S3Keys.name(of: part, isInRoot: place.isRoot)
-            remember(part, as: name, in: place.folderKey)
             files.insert(part)
             items.append(sketch(object, as: name))
         }
         let start = Self.firstPart(of: listing, in: place.folderKey)
-        for key in listing.prefixes where key != keys.room && !isUnfinished(key) {
+        for key in listing.prefixes where key != keys.room && !isHidden(key) {
             let part = Array(key.dropFirst(place.folderKey.count).dropLast())
             var hasFile = files.contains(part)
             if !hasFile, page != nil, let start, start != part, start.starts(with: part) {
@@ -237,7 +235,6 @@ extension S3Provider {
                 try hasFile
                 ? S3Keys.nameOfFolderBesideFile(part)
                 : S3Keys.name(of: part, isInRoot: place.isRoot)
-            remember(part, as: name, in: place.folderKey)
             noteFolder(key)
             items.append(folderSketch(key, as: name))
         }

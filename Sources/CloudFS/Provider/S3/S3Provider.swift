@@ -12,7 +12,10 @@ final class S3Provider: CloudProvider {
     let journal: S3Journal
     let uploads: S3UploadLedger
     let logger: Logger
+    let keepLogin: KeepLogin?
     private let state = Mutex(State())
+
+    typealias KeepLogin = @Sendable (S3Credentials) async throws(CloudFSError) -> Void
 
     private struct State {
         var identity: String?
@@ -21,10 +24,11 @@ final class S3Provider: CloudProvider {
         var folders: Set<[UInt8]> = []
         /// Folders that are known to have a marker object.
         var marked: Set<[UInt8]> = []
-        /// Folders that are being copied to, by their intents: nothing of them is shown yet.
-        var unfinished: [[UInt8]: [UInt8]] = [:]
+        /// Folders that are halves of moves, by the keys of their intents.
+        var hidden: [[UInt8]: [UInt8]] = [:]
+        var hiddenChanges = 0
         /// Parts that are too long for a name, by the folder's key and the name they are shown by.
-        var longParts: [LongName: [UInt8]] = [:]
+        var longParts: [LongName: S3Keys.Part] = [:]
     }
 
     private struct LongName: Hashable {
@@ -40,15 +44,21 @@ final class S3Provider: CloudProvider {
     ///   - prefix: Where in the bucket the container is; empty for all of it.
     ///   - deviceID: Names this machine in the journal; another on every device and drive.
     ///   - stateDirectory: Where uploads that are under way are noted; `nil`: nowhere.
+    ///   - settings: What it may be told.
+    ///   - logger: Hears what is worth noting.
+    ///   - keepLogin: Stores credentials that were entered, so that they are used from now on;
+    ///     `nil` where none are used.
     init(
         client: S3Client,
         prefix: [UInt8],
         deviceID: String,
         stateDirectory: String?,
         settings: S3ProviderSettings = S3ProviderSettings(),
-        logger: Logger
+        logger: Logger,
+        keepLogin: KeepLogin? = nil
     ) {
         self.client = client
+        self.keepLogin = keepLogin
         self.settings = settings
         self.logger = logger
         keys = S3Keys(prefix: prefix)
@@ -80,6 +90,11 @@ final class S3Provider: CloudProvider {
 
     var hasProbed: Bool { state.withLock { $0.rules.isProbed } }
 
+    /// Makes the next connection find out again what may be written; until then all stays.
+    func forgetProbe() {
+        state.withLock { $0.rules.isProbed = false }
+    }
+
     // MARK: - Paths and keys
 
     /// Where a path is in the bucket.
@@ -89,8 +104,10 @@ final class S3Provider: CloudProvider {
         /// Of the folder's marker, and the beginning of all that is in it.
         var folderKey: [UInt8]
         var isRoot: Bool
-        /// Whether the name can only mean a folder, as a file has the name itself.
+        /// Whether the name can only mean a folder: a file has the plain name, or can have none.
         var isFolderOnly: Bool
+        /// Whether it can only mean a file: `.cloudfs` in the root.
+        var isFileOnly = false
     }
 
     /// - Throws: `notFound` for the provider's own room and for names that no key has.
@@ -108,11 +125,16 @@ final class S3Provider: CloudProvider {
         for name in path.names.dropLast() { parts.append(try await part(name, in: parts).bytes) }
         let (part, isFolderOnly) = try await part(last, in: parts)
         parts.append(part)
+        let isReserved = parts.first == ItemName.reserved.bytes
+        guard !isReserved || parts.count == 1 else { throw Self.notFound(path) }
+        let key = try keys.key(parts)
         return Place(
-            key: try keys.key(parts, isFolder: false),
-            folderKey: try keys.key(parts, isFolder: true),
+            key: key,
+            folderKey: key + [UInt8(ascii: "/")],
             isRoot: false,
-            isFolderOnly: isFolderOnly
+            // The key of a file without a name would be that of the folder it is in.
+            isFolderOnly: isFolderOnly || part.isEmpty,
+            isFileOnly: isReserved
         )
     }
 
@@ -130,11 +152,12 @@ final class S3Provider: CloudProvider {
         _ name: ItemName,
         in parents: [[UInt8]]
     ) async throws(CloudFSError) -> (bytes: [UInt8], isFolderOnly: Bool) {
-        switch try S3Keys.part(of: name) {
+        var part = try S3Keys.part(of: name, isInRoot: parents.isEmpty)
+        if case .long(let stem) = part { part = try await longPart(name, stem, in: parents) }
+        switch part {
         case .part(let bytes): return (bytes, false)
         case .folderBesideFile(let bytes): return (bytes, true)
-        case .long(let stem):
-            return (try await longPart(name, stem, in: parents), false)
+        case .long: throw CloudFSError(.notFound, "\"\(name)\" is not in the bucket")
         }
     }
 
@@ -143,36 +166,30 @@ final class S3Provider: CloudProvider {
         _ name: ItemName,
         _ stem: [UInt8],
         in parents: [[UInt8]]
-    ) async throws(CloudFSError) -> [UInt8] {
-        let folder = try keys.key(parents, isFolder: true)
+    ) async throws(CloudFSError) -> S3Keys.Part {
+        let folder = try keys.folderKey(parents)
         let key = LongName(folder: folder, name: name)
         if let known = state.withLock({ $0.longParts[key] }) { return known }
-        var found: [UInt8]?
+        var found: S3Keys.Part?
         try await client.listAll(prefix: folder + stem, delimiter: true) {
             page throws(CloudFSError) in
             let candidates =
                 page.objects.map { $0.key.dropFirst(folder.count) }
                 + page.prefixes.map { $0.dropFirst(folder.count).dropLast() }
-            for part in candidates where try S3Keys.isName(name, of: Array(part)) {
-                found = Array(part)
-                return false
+            for part in candidates {
+                found = try S3Keys.long(name, as: Array(part))
+                if found != nil { return false }
             }
             return true
         }
         guard let found else {
             throw CloudFSError(.notFound, "\"\(name)\" is not in the bucket")
         }
-        remember(found, as: name, in: folder)
-        return found
-    }
-
-    /// Remembers what a name stands for that does not tell itself.
-    func remember(_ part: [UInt8], as name: ItemName, in folder: [UInt8]) {
-        guard part.count > ItemName.maximumByteCount - 64 else { return }
         state.withLock { state in
             if state.longParts.count >= Self.memoryLimit { state.longParts = [:] }
-            state.longParts[LongName(folder: folder, name: name)] = part
+            state.longParts[key] = found
         }
+        return found
     }
 
     static func notFound(_ path: RemotePath) -> CloudFSError {
@@ -185,21 +202,33 @@ final class S3Provider: CloudProvider {
 
     // MARK: - Unfinished moves
 
-    /// Whether a folder is the half-made copy of another.
-    func isUnfinished(_ folderKey: [UInt8]) -> Bool {
+    /// Whether a folder is half of a move, and another one stands for it.
+    func isHidden(_ folderKey: [UInt8]) -> Bool {
         state.withLock { state in
-            !state.unfinished.isEmpty
-                && state.unfinished.values.contains { folderKey.starts(with: $0) }
+            !state.hidden.isEmpty && state.hidden.values.contains { folderKey.starts(with: $0) }
         }
     }
 
-    /// - Parameter target: `nil` when the move has ended.
-    func setUnfinished(_ intent: [UInt8], _ target: [UInt8]?) {
-        state.withLock { $0.unfinished[intent] = target }
+    /// Counts what this device changed itself.
+    var hiddenChanges: Int { state.withLock { $0.hiddenChanges } }
+
+    /// - Parameters:
+    ///   - folderKey: `nil` when the move has ended.
+    ///   - intent: The key of its intent.
+    func setHidden(_ folderKey: [UInt8]?, by intent: [UInt8]) {
+        state.withLock { state in
+            state.hidden[intent] = folderKey
+            state.hiddenChanges += 1
+        }
     }
 
-    func setUnfinished(_ moves: [[UInt8]: [UInt8]]) {
-        state.withLock { $0.unfinished = moves }
+    /// - Returns: Whether nothing was changed since `mark`, and so what was read is true.
+    func setHidden(_ hidden: [[UInt8]: [UInt8]], unlessChangedSince mark: Int) -> Bool {
+        state.withLock { state in
+            guard state.hiddenChanges == mark else { return false }
+            state.hidden = hidden
+            return true
+        }
     }
 
     // MARK: - Folders
@@ -207,9 +236,20 @@ final class S3Provider: CloudProvider {
     /// Notes that a folder was seen.
     func noteFolder(_ key: [UInt8], isMarked: Bool = false) {
         state.withLock { state in
-            if state.folders.count >= Self.memoryLimit { state.folders = [] }
+            if state.folders.count >= Self.memoryLimit {
+                state.folders = []
+                state.marked = []
+            }
             state.folders.insert(key)
             if isMarked { state.marked.insert(key) }
+        }
+    }
+
+    /// Others have changed something: what folders there are is asked again.
+    func forgetFolders() {
+        state.withLock { state in
+            state.folders = []
+            state.marked = []
         }
     }
 
@@ -225,9 +265,30 @@ final class S3Provider: CloudProvider {
         let place = try await place(path)
         guard !place.isRoot else { return }
         if state.withLock({ $0.folders.contains(place.folderKey) }) { return }
-        let page = try await client.list(prefix: place.folderKey, delimiter: false, limit: 1)
-        guard !page.objects.isEmpty else { throw Self.notFound(path) }
+        guard try await !firstObjects(in: place, limit: 1).isEmpty else {
+            throw Self.notFound(path)
+        }
         noteFolder(place.folderKey)
+    }
+
+    /// The first objects below a folder, whatever pages the server makes.
+    func firstObjects(in place: Place, limit: Int) async throws(CloudFSError) -> [S3Object] {
+        guard !place.isFileOnly, !isHidden(place.folderKey) else { return [] }
+        var found: [S3Object] = []
+        var check = S3ListingCheck()
+        var token: String?
+        repeat {
+            let page = try await client.list(
+                prefix: place.folderKey,
+                delimiter: false,
+                after: token,
+                limit: limit
+            )
+            try check.note(page)
+            found += page.objects
+            token = page.next
+        } while found.count < limit && token != nil
+        return found
     }
 
     /// Gives a folder a marker before its last object may go: without, it would go too.

@@ -1,0 +1,23 @@
+/// What a user asks of the feed.
+extension ChangeFeed {
+    /// Compares a folder with the cloud before it returns, and all below it soon.
+    ///
+    /// - Throws: `notFound` when the cloud does not have the folder; why the cloud is not reached.
+    func compare(_ folder: ItemID) async throws(CloudFSError) {
+        try await refresh(folder)
+        let path = try await applier.pool.engine {
+            try self.applier.catalog.read { try $0.remotePath(of: folder) }
+        }
+        guard let path else { throw CloudFSError(.notFound, "it is not in the cloud") }
+        try await note([.subtree(path)])
+    }
+
+    /// Gives the provider what a user entered, and connects with it.
+    func login(_ login: ProviderLogin) async throws(CloudFSError) {
+        try await applier.provider.login(login)
+        try await connect()
+    }
+
+    /// What is worth knowing about the server.
+    var serverNotes: [String: String] { applier.provider.serverNotes }
+}
