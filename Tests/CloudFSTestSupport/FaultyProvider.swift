@@ -230,6 +230,12 @@ extension FaultyProvider {
         base.noteUse()
     }
 
+    public func login(_ login: ProviderLogin) async throws(CloudFSError) {
+        try await base.login(login)
+    }
+
+    public var serverNotes: [String: String] { base.serverNotes }
+
     public func children(
         of path: RemotePath,
         after page: PageToken?

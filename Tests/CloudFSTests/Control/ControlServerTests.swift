@@ -41,6 +41,7 @@ import Testing
             _ = try await client.setPolicy(.onDemand, [drivePath("a/b"), .root])
             _ = try await client.evict([drivePath("a")], recursive: true)
             _ = try await client.download([drivePath("a"), drivePath("b")])
+            _ = try await client.refresh([drivePath("a"), .root])
             let progress = try await client.downloadProgress([drivePath("a")])
             #expect(progress.map(\.isFinished) == [false])
             let outbox = try await client.outbox(PageRequest(limit: 7, after: "a&b=/ c"))
@@ -52,8 +53,8 @@ import Testing
         #expect(
             drive.calls == [
                 "items %FF%25%0A/ä all 5 -", "policy on-demand a/b", "policy on-demand ",
-                "evict a true", "download a b", "progress a", "outbox 7 a&b=/ c",
-                "conflicts 1000 -", "unmount true",
+                "evict a true", "download a b", "refresh a ", "progress a",
+                "outbox 7 a&b=/ c", "conflicts 1000 -", "unmount true",
             ]
         )
     }

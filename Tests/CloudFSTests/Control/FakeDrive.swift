@@ -9,6 +9,8 @@ final class FakeDrive: ControlledDrive {
     struct State {
         var calls: [String] = []
         var failure: CloudFSError?
+        /// What was entered last.
+        var login: ProviderLogin?
         var isPaused = false
         var outbox = OutboxCounts.none
         var items: [ItemStatus] = []
@@ -124,6 +126,17 @@ final class FakeDrive: ControlledDrive {
         return paths.map {
             DownloadStatus(path: $0, files: 2, filesDone: 1, bytes: 10, localBytes: 5)
         }
+    }
+
+    func refresh(_ paths: [DrivePath]) async throws(CloudFSError) -> [ItemResult] {
+        try await note("refresh \(Self.text(paths))")
+        return results(paths)
+    }
+
+    func login(_ login: ProviderLogin) async throws(CloudFSError) -> DriveStatus {
+        state.withLock { $0.login = login }
+        try await note("login")
+        return try await status()
     }
 
     func outbox(_ page: PageRequest) async throws(CloudFSError) -> OutboxPage {
