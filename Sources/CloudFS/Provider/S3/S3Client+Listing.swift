@@ -33,6 +33,9 @@ extension S3Client {
             let document = try await answer.wholeBody(atMost: S3XML.maximumByteCount)
             var page = try S3XMLListing.read(S3XML.withoutForbiddenReferences(document))
             try S3ListingCheck.check(page, prefix: prefix, token: token)
+            guard page.objects.count + page.prefixes.count <= max(limit, 1_000) else {
+                throw S3XML.failure("it lists more than it was asked for")
+            }
             if let startAfter {
                 // A server that does not know the parameter gives everything.
                 page.objects.removeAll { !startAfter.lexicographicallyPrecedes($0.key) }

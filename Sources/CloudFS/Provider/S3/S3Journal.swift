@@ -15,6 +15,12 @@ final class S3Journal: Sendable {
     private let state = Mutex(State())
     private let used = Signal()
 
+    /// Counts of a device that were not seen, since when the first of them was missed.
+    private struct Gap {
+        var since: Duration
+        var counts: Set<Int64> = []
+    }
+
     private struct State {
         var epoch = 0
         /// Counts what was told since the beginning.
@@ -25,7 +31,7 @@ final class S3Journal: Sendable {
         var latest: Int64 = 0
         /// The last count that was seen of each device, and since when counts are missing.
         var counts: [String: Int64] = [:]
-        var gaps: [String: Duration] = [:]
+        var gaps: [String: Gap] = [:]
         /// What other devices should have been told.
         var owed: Set<ChangeHint> = []
         var lastUse = Duration.zero
@@ -166,7 +172,9 @@ final class S3Journal: Sendable {
             var isScanDue = now - state.lastScan > settings.scanInterval
             if !fresh.isEmpty { state.lastUse = now }
             note(fresh, at: now, notAfter: time, &state)
-            if let gap = state.gaps.values.min(), now - gap > .milliseconds(Self.overlap) {
+            if let gap = state.gaps.values.map(\.since).min(),
+                now - gap > .milliseconds(Self.overlap)
+            {
                 state.gaps = [:]
                 isScanDue = true
             }
@@ -190,7 +198,13 @@ final class S3Journal: Sendable {
             state.latest = max(state.latest, min(key.milliseconds, time))
             let last = state.counts[key.device]
             if let last, key.count > last + 1 {
-                state.gaps[key.device] = state.gaps[key.device] ?? now
+                // Of a long gap the end will do: who comes late comes soon.
+                let missing = (last + 1..<key.count).suffix(Self.mostRecords)
+                state.gaps[key.device, default: Gap(since: now)].counts.formUnion(missing)
+            } else if state.gaps[key.device]?.counts.remove(key.count) != nil,
+                state.gaps[key.device]?.counts.isEmpty == true
+            {
+                state.gaps[key.device] = nil
             }
             state.counts[key.device] = max(last ?? 0, key.count)
         }
@@ -300,97 +314,5 @@ private actor S3JournalWriter {
             _ = try await client.put(folder + key.bytes, body: .bytes(body))
             guard let end = client.serverNow, end.since(now) > .seconds(60) else { return }
         }
-    }
-}
-
-/// The key of a record, without the journal's folder.
-struct S3JournalKey: Sendable, Equatable {
-    var milliseconds: Int64
-    /// Letters and digits.
-    var device: String
-    var count: Int64
-
-    init(milliseconds: Int64, device: String, count: Int64) {
-        self.milliseconds = milliseconds
-        self.device = device
-        self.count = count
-    }
-
-    /// Reads the end of a key; `nil` if it is no record's.
-    init?(_ key: [UInt8]) {
-        let name = key.suffix(while: { $0 != UInt8(ascii: "/") })
-        let parts = String(decoding: name, as: UTF8.self).split(separator: "-")
-        guard parts.count == 3, let milliseconds = Int64(parts[0]), let count = Int64(parts[2]),
-            milliseconds >= 0, (0..<Int64.max / 2).contains(count)
-        else { return nil }
-        self.milliseconds = milliseconds
-        self.count = count
-        device = String(parts[1])
-    }
-
-    var bytes: [UInt8] { Self.time(milliseconds) + Array("-\(device)-\(count)".utf8) }
-
-    /// 15 digits, so that keys sort by time.
-    static func time(_ milliseconds: Int64) -> [UInt8] {
-        let digits = String(milliseconds)
-        return Array((String(repeating: "0", count: max(0, 15 - digits.count)) + digits).utf8)
-    }
-}
-
-/// What a record says: one line for each folder, `children` or `subtree` and its path.
-enum S3JournalRecord {
-    static let maximumByteCount = 1 << 20
-    private static let linesPerRecord = 1_000
-
-    static func bodies(of hints: Set<ChangeHint>) -> [[UInt8]] {
-        let lines = hints.map { hint in
-            switch hint {
-            case .children(let path): "children \(encode(path))\n"
-            case .subtree(let path): "subtree \(encode(path))\n"
-            }
-        }.sorted()
-        return stride(from: 0, to: lines.count, by: linesPerRecord).map { start in
-            Array(lines[start..<min(start + linesPerRecord, lines.count)].joined().utf8)
-        }
-    }
-
-    /// Reads a record; what cannot be read means that everything may have changed.
-    static func hints(in body: [UInt8]) -> Set<ChangeHint> {
-        var hints: Set<ChangeHint> = []
-        for line in String(decoding: body, as: UTF8.self).split(separator: "\n") {
-            let words = line.split(separator: " ", omittingEmptySubsequences: false)
-            guard words.count == 2, let path = decode(words[1]) else { return [.subtree(.root)] }
-            switch words[0] {
-            case "children": hints.insert(.children(of: path))
-            case "subtree": hints.insert(.subtree(path))
-            default: return [.subtree(.root)]
-            }
-        }
-        return hints
-    }
-
-    private static func encode(_ path: RemotePath) -> String {
-        path.names.map { URIEncoding.encode($0.bytes, keepingSlash: false) }.joined(separator: "/")
-    }
-
-    private static func decode(_ text: Substring) -> RemotePath? {
-        var names: [ItemName] = []
-        for part in text.split(separator: "/") {
-            guard let bytes = URIEncoding.decode(part.utf8) else { return nil }
-            do throws(CloudFSError) {
-                names.append(try ItemName(bytes))
-            } catch {
-                return nil
-            }
-        }
-        return RemotePath(names)
-    }
-}
-
-extension Array where Element == UInt8 {
-    /// The longest end of the bytes that all satisfy `predicate`.
-    fileprivate func suffix(while predicate: (UInt8) -> Bool) -> ArraySlice<UInt8> {
-        let start = lastIndex { !predicate($0) }.map { $0 + 1 } ?? startIndex
-        return self[start...]
     }
 }

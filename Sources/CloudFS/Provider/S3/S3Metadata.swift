@@ -127,11 +127,15 @@ enum S3Metadata {
                 nanoseconds: fraction * scale * (isNegative ? -1 : 1)
             )
         }
-        let style = Date.ISO8601FormatStyle(includingFractionalSeconds: text.contains("."))
-        guard let date = try? style.parse(text) else { return nil }
-        let seconds = date.timeIntervalSince1970.rounded(.down)
-        let fraction = (date.timeIntervalSince1970 - seconds) * 1e9
-        return Timestamp(seconds: Int64(seconds), nanoseconds: Int64(fraction))
+        // Nanoseconds are too fine for a `Date`.
+        let digits = parts.count > 1 ? parts[1].prefix { $0.isASCII && $0.isNumber } : ""
+        let whole = parts.count > 1 ? parts[0] + parts[1].dropFirst(digits.count) : parts[0]
+        guard let date = try? Date.ISO8601FormatStyle().parse(String(whole)) else { return nil }
+        let padded = digits.prefix(9) + String(repeating: "0", count: max(0, 9 - digits.count))
+        return Timestamp(
+            seconds: Int64(date.timeIntervalSince1970.rounded(.down)),
+            nanoseconds: Int64(padded) ?? 0
+        )
     }
 
     /// Applications' attributes; anything that cannot be read as such is left out.

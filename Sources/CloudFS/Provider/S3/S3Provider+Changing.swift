@@ -264,7 +264,12 @@ extension S3Provider {
         } else {
             _ = try await meantFile(place, base, path)
             try await keepFolder(path.parent)
-            try await client.delete(place.key, ifMatch: Self.entityTag(base))
+            do throws(CloudFSError) {
+                try await client.delete(place.key, ifMatch: Self.entityTag(base))
+            } catch  where error.code == .remoteChanged {
+                // The answer may have been lost after the work was done.
+                guard try await !exists(place.key) else { throw error }
+            }
         }
         await journal.announce([.children(of: path.parent)])
     }

@@ -32,8 +32,15 @@ extension S3Provider {
                 present: upload.parts[index + 1]
             )
         }
-        let parts = try await inParallel(jobs) { job in
-            await self.send(job, of: source, progress, file.path)
+        let parts: [S3Part]
+        do throws(CloudFSError) {
+            parts = try await inParallel(jobs) { job in
+                await self.send(job, of: source, progress, file.path)
+            }
+        } catch  where error.cause as? S3Failure == .noSuchUpload {
+            // Given up by somebody else: nothing is known of the file itself. Begun anew.
+            try uploads.forget(key)
+            throw CloudFSError(.offline, "the upload was given up in the bucket", cause: error)
         }
         guard source.isUnchanged() else { throw Self.changedWhileSent(file.path) }
         // Servers differ in what they make of a condition here: what is there is looked at again.

@@ -64,7 +64,9 @@ extension S3Provider {
             item.kind = .file
             return item
         }
-        item.linkTarget = try await target(of: head.object)
+        let target = try await target(of: head.object)
+        // No link can lead there.
+        if target.contains(0) { item.kind = .file } else { item.linkTarget = target }
         return item
     }
 
@@ -206,11 +208,7 @@ extension S3Provider {
     ) async throws(CloudFSError) -> ListingPage {
         let place = try await place(path)
         guard !isHidden(place.folderKey), !place.isFileOnly else { throw Self.notFound(path) }
-        let listing = try await client.list(
-            prefix: place.folderKey,
-            delimiter: true,
-            after: page?.rawValue
-        )
+        let listing = try await steadyListing(place.folderKey, after: page)
         if page == nil, listing.objects.isEmpty, listing.prefixes.isEmpty, !place.isRoot {
             if listing.next == nil { throw try await absence(of: path, place) }
         }
@@ -227,8 +225,10 @@ extension S3Provider {
         for key in listing.prefixes where key != keys.room && !isHidden(key) {
             let part = Array(key.dropFirst(place.folderKey.count).dropLast())
             var hasFile = files.contains(part)
-            if !hasFile, page != nil, let start, start != part, start.starts(with: part) {
-                // The file, if there is one, stands at the end of the page before.
+            // The file, if there is one, stands at the end of the page before. A part without a
+            // byte has none: its key would be that of the folder.
+            let mayHaveFile = !hasFile && !part.isEmpty && page != nil
+            if mayHaveFile, let start, start != part, start.starts(with: part) {
                 hasFile = try await exists(place.folderKey + part)
             }
             let name =
@@ -239,6 +239,22 @@ extension S3Provider {
             items.append(folderSketch(key, as: name))
         }
         return ListingPage(items: items, next: listing.next.map { PageToken($0) })
+    }
+
+    /// A page that was listed while no move became hidden or shown: it would have both or neither.
+    private func steadyListing(
+        _ folderKey: [UInt8],
+        after page: PageToken?
+    ) async throws(CloudFSError) -> S3ListPage {
+        while true {
+            let mark = hiddenChanges
+            let listing = try await client.list(
+                prefix: folderKey,
+                delimiter: true,
+                after: page?.rawValue
+            )
+            if hiddenChanges == mark { return listing }
+        }
     }
 
     private static func firstPart(of listing: S3ListPage, in folder: [UInt8]) -> [UInt8]? {

@@ -1,0 +1,339 @@
+import CloudFSTestSupport
+import Foundation
+import Glibc
+import Logging
+import Synchronization
+import Testing
+
+@testable import CloudFS
+
+/// A bucket in memory, and providers on it that fail quickly.
+struct S3ProviderBench {
+    let fake: FakeS3Server
+    private let transport: HTTPTransport
+
+    static let modified = Timestamp(seconds: 1_234_567_890, nanoseconds: 123_456_789)
+    static let metadata = ItemMetadata(
+        permissions: 0o640,
+        userID: 1_000,
+        groupID: 1_001,
+        modified: modified
+    )
+
+    static func make(_ settings: FakeS3Settings = FakeS3Settings()) async throws -> Self {
+        S3ProviderBench(
+            fake: try await FakeS3Server.start(settings: settings),
+            transport: try HTTPTransport(pool: BlockingPool(name: "s3-tests", width: 4))
+        )
+    }
+
+    func client(clocks: Clocks = .system) throws -> S3Client {
+        var limits = S3Limits()
+        limits.attempts = 3
+        limits.backoff = Backoff(
+            first: .milliseconds(1),
+            longest: .milliseconds(2),
+            certainPart: 0.5
+        )
+        return S3Client(
+            endpoint: try S3Endpoint.parse(
+                url: fake.endpoint,
+                bucket: "bucket",
+                region: "us-east-1"
+            ),
+            credentials: S3FixedCredentials(
+                S3Credentials(accessKeyID: "key", secretAccessKey: "secret")
+            ),
+            transport: transport,
+            clocks: clocks,
+            limits: limits
+        )
+    }
+
+    static var settings: S3ProviderSettings {
+        var settings = S3ProviderSettings()
+        settings.partByteCount = 5 << 20
+        settings.pollInterval = .milliseconds(20)
+        return settings
+    }
+
+    /// A provider that is connected.
+    func provider(
+        device: String = "one",
+        prefix: String = "",
+        settings: S3ProviderSettings = Self.settings,
+        stateDirectory: String? = nil,
+        clocks: Clocks = .system
+    ) async throws -> S3Provider {
+        let provider = S3Provider(
+            client: try client(clocks: clocks),
+            prefix: Array(prefix.utf8),
+            deviceID: device,
+            stateDirectory: stateDirectory,
+            settings: settings,
+            logger: Logger(label: "s3-tests")
+        )
+        _ = try await provider.connect(
+            expecting: ContainerExpectation(identity: nil, hasItems: false)
+        )
+        return provider
+    }
+
+    static func path(_ text: String) throws -> RemotePath {
+        RemotePath(try text.split(separator: "/").map { try ItemName(String($0)) })
+    }
+
+    /// Everything in a folder, page by page.
+    static func list(
+        _ folder: RemotePath,
+        of provider: S3Provider
+    ) async throws -> [RemoteItem] {
+        var items: [RemoteItem] = []
+        var token: PageToken?
+        repeat {
+            let page = try await provider.children(of: folder, after: token)
+            items += page.items
+            token = page.next
+        } while token != nil
+        return items
+    }
+
+    static func read(
+        _ path: RemotePath,
+        _ version: ItemVersion,
+        size: Int64,
+        of provider: S3Provider
+    ) async throws -> [UInt8] {
+        let collected = S3Bytes()
+        try await provider.fetch(path, range: 0..<size, version: version) {
+            _,
+            bytes async throws(CloudFSError) in
+            collected.append(bytes)
+        }
+        return collected.all
+    }
+
+    static func upload(
+        _ bytes: [UInt8],
+        to path: String,
+        of provider: S3Provider,
+        replacing base: ItemVersion? = nil,
+        documentID: DocumentID = .random(),
+        metadata: ItemMetadata = Self.metadata,
+        isUnchanged: @escaping @Sendable () -> Bool = { true }
+    ) async throws -> RemoteItem {
+        let directory = try TemporaryDirectory()
+        try directory.write(bytes, to: "source")
+        let descriptor = open(directory.path("source"), O_RDONLY | O_CLOEXEC)
+        defer { close(descriptor) }
+        let source = UploadSource(
+            descriptor: descriptor,
+            byteCount: Int64(bytes.count),
+            documentID: documentID,
+            metadata: metadata,
+            attributes: [:],
+            isUnchanged: isUnchanged,
+            didSend: { _ in }
+        )
+        return try await provider.upload(source, to: try Self.path(path), replacing: base)
+    }
+}
+
+/// What an operation failed with; `nil` if it did not.
+func s3Failure(
+    _ work: () async throws -> Void
+) async -> CloudFSError.Code? {
+    do {
+        try await work()
+        return nil
+    } catch let error as CloudFSError {
+        return error.code
+    } catch {
+        return .internalFailure
+    }
+}
+
+/// Changes against versions that somebody else replaced.
+@Suite struct S3ProviderTests {
+    private typealias Bench = S3ProviderBench
+
+    @Test(arguments: [false, true])
+    func `nothing is done to a version that was changed elsewhere`(
+        isCeph: Bool
+    ) async throws {
+        let bench = try await Bench.make(isCeph ? .ceph : FakeS3Settings())
+        let provider = try await bench.provider()
+        let item = try await Bench.upload([1, 2, 3], to: "a", of: provider)
+        let path = try Bench.path("a")
+        bench.fake.put("a", [9, 9, 9])
+        let base = item.version
+
+        #expect(await s3Failure { try await provider.delete(path, base: base) } == .remoteChanged)
+        #expect(
+            await s3Failure {
+                _ = try await provider.move(from: path, to: Bench.path("b"), base: base)
+            } == .remoteChanged
+        )
+        #expect(
+            await s3Failure {
+                _ = try await provider.setMetadata(
+                    MetadataUpdate(metadata: Bench.metadata),
+                    at: path,
+                    base: base
+                )
+            } == .remoteChanged
+        )
+        #expect(
+            await s3Failure {
+                _ = try await Bench.upload([4], to: "a", of: provider, replacing: base)
+            } == .remoteChanged
+        )
+        #expect(
+            await s3Failure { _ = try await Bench.upload([4], to: "a", of: provider) } == .exists
+        )
+        #expect(bench.fake.object("a")?.bytes == [9, 9, 9])
+        #expect(bench.fake.object("b") == nil)
+    }
+
+    @Test func `metadata that was changed elsewhere is another version`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        let item = try await Bench.upload([1], to: "a", of: provider)
+        bench.fake.put("a", [1], metadata: ["mtime": "5"])
+        let code = await s3Failure {
+            try await provider.delete(try Bench.path("a"), base: item.version)
+        }
+        #expect(code == .remoteChanged)
+        #expect(bench.fake.object("a") != nil)
+    }
+
+    @Test func `what is gone is not found`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        let item = try await Bench.upload([1], to: "a", of: provider)
+        let path = try Bench.path("a")
+        bench.fake.remove("a")
+        #expect(
+            await s3Failure { try await provider.delete(path, base: item.version) } == .notFound
+        )
+        #expect(
+            await s3Failure {
+                _ = try await Bench.upload([2], to: "a", of: provider, replacing: item.version)
+            } == .notFound
+        )
+        #expect(bench.fake.object("a") == nil)
+    }
+
+    @Test func `a change of metadata keeps the bytes and the content type`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        bench.fake.put("page.html", Array("hi".utf8), contentType: "text/html")
+        let path = try Bench.path("page.html")
+        let item = try await provider.item(at: path)
+        var metadata = item.metadata
+        metadata.permissions = 0o600
+        let changed = try await provider.setMetadata(
+            MetadataUpdate(metadata: metadata),
+            at: path,
+            base: item.version
+        )
+        #expect(changed.metadata.permissions == 0o600)
+        let object = try #require(bench.fake.object("page.html"))
+        #expect(object.bytes == Array("hi".utf8))
+        #expect(object.contentType == "text/html")
+    }
+
+    @Test func `a checksum of the replaced bytes does not stay on the new ones`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        bench.fake.put(
+            "a",
+            [1],
+            metadata: ["md5chksum": "VaVACK0bpYmqIQ0mKcHfQQ==", "other": "kept"]
+        )
+        let item = try await provider.item(at: try Bench.path("a"))
+        _ = try await Bench.upload([2], to: "a", of: provider, replacing: item.version)
+        let metadata = try #require(bench.fake.object("a")).metadata
+        #expect(metadata["other"] == "kept")
+        #expect(metadata["md5chksum"] == nil)
+    }
+
+    @Test func `a folder is not taken for empty when pages are short`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        let path = try Bench.path("d")
+        let folder = try await provider.createFolder(
+            at: path,
+            documentID: .random(),
+            metadata: Bench.metadata
+        )
+        bench.fake.put("d/file", [1])
+        bench.fake.change { $0.maximumPage = 1 }
+        let code = await s3Failure { try await provider.delete(path, base: folder.version) }
+        #expect(code == .notEmpty)
+        #expect(bench.fake.object("d/") != nil)
+        #expect(bench.fake.object("d/file") != nil)
+    }
+
+    @Test func `the last file that goes leaves its folder`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        bench.fake.put("d/file", [1])
+        let path = try Bench.path("d/file")
+        let item = try await provider.item(at: path)
+        try await provider.delete(path, base: item.version)
+        #expect(try await Bench.list(.root, of: provider).map(\.name.description) == ["d"])
+        #expect(try await Bench.list(try Bench.path("d"), of: provider).isEmpty)
+    }
+
+    @Test func `a deletion whose answer is lost is done`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        let item = try await Bench.upload([1], to: "a", of: provider)
+        bench.fake.add(FakeS3Fault(.cutAnswer(afterBytes: nil), on: .delete, key: "a"))
+        try await provider.delete(try Bench.path("a"), base: item.version)
+        #expect(bench.fake.object("a") == nil)
+    }
+
+    @Test func `another device's newer version is not taken for the uploaded one`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        _ = try await provider.children(of: .root, after: nil)
+        let gate = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.wait(gate), on: .head, key: "a"))
+        async let uploaded = Bench.upload([1, 2, 3], to: "a", of: provider)
+        try await eventually("the upload was made") { gate.waitingCount == 1 }
+        guard bench.fake.object("a") != nil else {
+            gate.open()
+            _ = try await uploaded
+            return
+        }
+        let tag = try #require(bench.fake.object("a")?.entityTag)
+        bench.fake.put("a", [7, 7, 7])
+        gate.open()
+        do {
+            let item = try await uploaded
+            #expect(S3Provider.entityTag(item.version) == tag)
+        } catch let error as CloudFSError {
+            #expect(error.code == .remoteChanged)
+        }
+        #expect(bench.fake.object("a")?.bytes == [7, 7, 7])
+    }
+
+    @Test func `a file's move that was interrupted after the copy goes on`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        let item = try await Bench.upload([1, 2], to: "a", of: provider)
+        bench.fake.add(FakeS3Fault(.fail(status: 403, code: "AccessDenied"), on: .delete))
+        let (from, target) = (try Bench.path("a"), try Bench.path("b"))
+        let code = await s3Failure {
+            _ = try await provider.move(from: from, to: target, base: item.version)
+        }
+        #expect(code != nil)
+        #expect(bench.fake.object("b") != nil)
+        let moved = try await provider.move(from: from, to: target, base: item.version)
+        #expect(moved.documentID == item.documentID)
+        #expect(bench.fake.object("a") == nil)
+        #expect(bench.fake.object("b")?.bytes == [1, 2])
+    }
+}
