@@ -197,7 +197,7 @@ struct EditorTests {
     @Test(.onMounts, .withOffice)
     func `what LibreOffice saves ends as one new version of the same item`() async throws {
         var options = TestMount.Options()
-        // What users have. A save replaces the document and opens it anew a moment later: with less,
+        // What users have. A save replaces the document and opens it anew a moment later: less,
         // that moment can be long enough for an upload of its own.
         options.quietTime = "2s"
         try await TestDrive.with(options: options) { drive in
@@ -284,7 +284,7 @@ extension EditorTests {
                 url, "_blank", 0, (PropertyValue(Name="Hidden", Value=True),))
 
         def end():
-            # What is started is a wrapper, which leaves the program itself behind when it is killed.
+            # What is started is a wrapper, which leaves the program behind when it is killed.
             for process in pathlib.Path("/proc").glob("[0-9]*"):
                 try:
                     if f"name={pipe};" in (process / "cmdline").read_text():

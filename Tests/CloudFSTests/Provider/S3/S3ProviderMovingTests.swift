@@ -170,7 +170,7 @@ import Testing
         let gate = FakeS3Gate()
         bench.fake.add(FakeS3Fault(.wait(gate), on: .copy, key: "e/z"))
         async let moved = provider.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
-        try await eventually("one of two is copied") {
+        try await eventually("one of two is copied", within: .seconds(60)) {
             gate.waitingCount == 1 && bench.fake.object("e/a") != nil
         }
         bench.fake.put("d/a", "new")
@@ -187,7 +187,9 @@ import Testing
         let gate = FakeS3Gate()
         bench.fake.add(FakeS3Fault(.wait(gate), on: .copy))
         async let moved = provider.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
-        try await eventually("it is copied") { gate.waitingCount == 1 }
+        try await eventually("it is copied", within: .seconds(60)) {
+            gate.waitingCount == 1
+        }
         bench.fake.put("d/a", "newer")
         gate.open()
         _ = try await moved
@@ -204,7 +206,7 @@ import Testing
         let gate = FakeS3Gate()
         bench.fake.add(FakeS3Fault(.wait(gate), on: .copy, key: "e/b"))
         async let moved = provider.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
-        try await eventually("one of two is copied") {
+        try await eventually("one of two is copied", within: .seconds(60)) {
             gate.waitingCount == 1 && bench.fake.object("e/a") != nil
         }
         try await provider.readIntents()
