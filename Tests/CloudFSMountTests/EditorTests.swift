@@ -197,8 +197,8 @@ struct EditorTests {
     @Test(.onMounts, .withOffice)
     func `what LibreOffice saves ends as one new version of the same item`() async throws {
         var options = TestMount.Options()
-        // What users have. A save replaces the document and opens it anew a moment later: less,
-        // that moment can be long enough for an upload of its own.
+        // What users have. A save replaces the document and opens it anew a moment later; with
+        // less, that moment can be long enough for an upload of its own.
         options.quietTime = "2s"
         try await TestDrive.with(options: options) { drive in
             try await drive.python(Self.office, within: .seconds(120))

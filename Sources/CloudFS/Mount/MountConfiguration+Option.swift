@@ -90,7 +90,7 @@ extension MountConfiguration {
                 "Names like this stay on this machine; adds to the list in docs/configuration.md. "
                     + "!pattern takes one out, !* all. Repeatable."
             case .simulateLatency: "For demonstrations: delays every request, such as 20ms."
-            case .simulateBandwidth: "For demonstrations: limits all transfers, such as 50MB."
+            case .simulateBandwidth: "For demonstrations: limits each transfer, such as 50MB."
             case .simulateFailures: "For demonstrations: share of requests that fail, such as 5%."
             case .endpoint:
                 "Where buckets are served, such as https://s3.example.org. "

@@ -13,7 +13,8 @@ extension MountConfiguration {
         /// Meant for `mount`, systemd or another kind of file system; true here anyway or without
         /// a meaning.
         private static let dropped: Set<String> = [
-            "_netdev", "async", "atime", "auto", "defaults", "diratime", "exec", "group",
+            "_netdev", "async", "atime", "auto", "default_permissions", "defaults", "diratime",
+            "exec", "group",
             "iversion", "lazytime", "loud", "mand", "noatime", "noauto", "nodev", "nodiratime",
             "nofail", "nogroup", "noiversion", "nolazytime", "nomand", "noowner", "norelatime",
             "nostrictatime", "nosuid", "nouser", "nousers", "owner", "relatime", "silent",

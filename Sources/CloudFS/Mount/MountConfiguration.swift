@@ -31,7 +31,7 @@ public struct MountConfiguration: Sendable, Equatable {
     public struct SimulatedLink: Sendable, Equatable {
         /// Added to every request.
         public var latency: Duration
-        /// Bytes per second of all transfers together; `nil` for no limit.
+        /// Bytes per second of each transfer; `nil` for no limit.
         public var bandwidth: Int64?
         /// The share of requests that fail as if the network had: 0 to 1.
         public var failures: Double
