@@ -200,17 +200,15 @@ final class Hydrator: Sendable {
 
     /// Where to fetch from now.
     ///
-    /// This machine may have written the item's metadata since the last attempt: the same bytes
-    /// are then known by other tokens.
+    /// The version is the open file's own, never a newer one that the catalog may know by now:
+    /// bytes of two versions must not meet in one file. Where this machine itself wrote the item's
+    /// metadata, `Uploader` tells the file that its bytes have other tokens.
     private func origin(of file: OpenFile) async throws(CloudFSError) -> Origin {
         let gone = CloudFSError(.remoteChanged, "the cloud no longer has it", item: file.id)
         let lineage = try await blocking {
             try self.files.catalog.read { try $0.remoteLineage(of: file.id) }
         }
-        let base = file.state.withLock { state in
-            if let known = lineage?.first, known.size == state.base?.size { state.base = known }
-            return state.base
-        }
+        let base = file.state.withLock { $0.base }
         guard let lineage, let base else { throw gone }
         return Origin(
             lineage: lineage,

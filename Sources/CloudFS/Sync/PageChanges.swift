@@ -206,6 +206,13 @@ struct PageChanges {
             if try reader.base(of: local.id) == nil, local.item.kind == remote.kind {
                 return try join(local, with: remote)
             }
+            if local.item.kind == .folder, remote.kind == .folder,
+                local.item.documentID == remote.documentID
+            {
+                // Our own, moved there by this machine in steps, which are not at their end.
+                result.seen.insert(local.id)
+                return
+            }
             try makeRoom(for: remote)
         }
         try adopt(remote, container: container, isPinned: isPinned)

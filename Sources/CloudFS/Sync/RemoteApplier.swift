@@ -111,13 +111,17 @@ final class RemoteApplier: Sendable {
                 }
             }
         }
-        let isStill = try await pool.engine {
-            try self.catalog.read { reader in
-                try self.isStill(folder, at: path, since: mark, reader)
-                    && !self.waitsToMove(folder, reader)
+        // Where folders are moved in many steps, one that is to be moved may be between two places.
+        let movesInSteps = !provider.capabilities.contains(.folderMove)
+        let gone = try await pool.engine {
+            try self.catalog.read { reader -> [ItemID] in
+                guard try self.isStill(folder, at: path, since: mark, reader),
+                    try !self.waitsToMove(folder, reader)
+                else { return [] }
+                return try missing.filter { try !movesInSteps || !self.waitsToMove($0, reader) }
             }
         }
-        outcome.missing = isStill ? missing.filter { !mutations.blurs($0, since: mark) } : []
+        outcome.missing = gone.filter { !mutations.blurs($0, since: mark) }
         if outcome.missing.count < missing.count { outcome.isBlurred = true }
         return outcome
     }

@@ -304,6 +304,7 @@ extension S3Provider {
                 guard try await folder(from, as: name) != nil else { throw Self.notFound(source) }
                 try await requireFolder(destination.parent)
                 try await requireFree(destination, target)
+                try await identify(from.folderKey)
             }
             try await keepFolder(source.parent)
             try await moveFolder(from.folderKey, to: target.folderKey)
@@ -325,6 +326,22 @@ extension S3Provider {
         if item.kind == .folder { hints.append(.subtree(destination)) }
         await journal.announce(hints)
         return item
+    }
+
+    /// Gives a folder's marker the identity that the folder has been shown with: it is known by it
+    /// again in its new place.
+    private func identify(_ folderKey: [UInt8]) async throws(CloudFSError) {
+        let head = try await headIfPresent(folderKey)
+        guard head?.userMetadata["cloudfs-id"] == nil, (head?.object.size ?? 0) == 0 else { return }
+        let id = S3Metadata.documentID([:], key: folderKey, container: identity)
+        var metadata = head?.userMetadata ?? [:]
+        metadata["cloudfs-id"] = id.description
+        _ = try await client.put(
+            folderKey,
+            body: .bytes([]),
+            metadata: metadata,
+            contentType: S3Metadata.folderType
+        )
     }
 
     private func isCopy(_ key: [UInt8], of head: S3ObjectHead) async throws(CloudFSError) -> Bool {
