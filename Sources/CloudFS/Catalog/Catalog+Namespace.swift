@@ -222,16 +222,18 @@ extension CatalogWriter {
         replacing expected: BaseRecord?,
         at now: Timestamp
     ) throws -> Bool {
-        if let current = try reader.base(of: base.item), !current.isInPlace(of: expected) {
-            try recordOrphan(base, at: now)
-            return false
-        }
+        let current = try reader.base(of: base.item)
+        let hasMovedOn = current.map { !$0.isInPlace(of: expected) } ?? false
         let holder = try base.parent.flatMap { try reader.base(named: base.name, in: $0) }
         if let holder, holder.item != base.item {
             var handedOn = base
             handedOn.item = holder.item
-            try removeBase(of: base.item)
+            if !hasMovedOn { try removeBase(of: base.item) }
             try setBase(handedOn)
+            return false
+        }
+        guard !hasMovedOn else {
+            try recordOrphan(base, at: now)
             return false
         }
         try setBase(base)
@@ -242,7 +244,6 @@ extension CatalogWriter {
     /// Something in the cloud that nothing here stands for: it is deleted there next.
     private func recordOrphan(_ base: BaseRecord, at now: Timestamp) throws {
         let record = try reader.existing(base.item)
-        if let parent = base.parent, try reader.base(named: base.name, in: parent) != nil { return }
         let orphan = try insertItem(
             NewItem(
                 container: record.item.container,

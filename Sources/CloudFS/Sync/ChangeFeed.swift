@@ -222,7 +222,7 @@ final class ChangeFeed: Sendable {
     func ensureListed(_ folder: ItemID) async throws(CloudFSError) {
         let outcome = try await list(folder, depth: .prompt)
         enqueueUnlisted(outcome)
-        state.withLock { $0.looks[folder] = clocks.elapsed() }
+        _ = noteLook(at: folder)
         if outcome.hasSketches { hint([folder]) }
     }
 
@@ -231,14 +231,18 @@ final class ChangeFeed: Sendable {
     func noteOpened(_ folder: ItemID) {
         noteUse()
         guard !applier.provider.capabilities.contains(.hearsAll) else { return }
+        if noteLook(at: folder) { hint([folder]) }
+    }
+
+    /// - Returns: Whether the last look was long enough ago for another one.
+    private func noteLook(at folder: ItemID) -> Bool {
         let now = clocks.elapsed()
-        let isDue = state.withLock { state in
+        return state.withLock { state in
             if let last = state.looks[folder], now - last < Self.lookAge { return false }
             if state.looks.count >= Self.looksLimit { state.looks = [:] }
             state.looks[folder] = now
             return true
         }
-        if isDue { hint([folder]) }
     }
 
     /// Somebody uses the drive: news is wanted soon.

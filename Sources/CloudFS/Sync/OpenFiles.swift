@@ -129,6 +129,9 @@ final class OpenFiles: Sendable {
         state.content = nil
         state.plan = nil
         state.unstoredBytes = 0
+        // The kernel is told too, but later: whoever opens the file before must not get pages of
+        // the old content beside bytes of the new.
+        state.isCachedByKernel = false
         try load(&state, id)
         return actions
     }

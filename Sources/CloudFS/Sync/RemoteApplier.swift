@@ -115,10 +115,10 @@ final class RemoteApplier: Sendable {
         let movesInSteps = !provider.capabilities.contains(.folderMove)
         let gone = try await pool.engine {
             try self.catalog.read { reader -> [ItemID] in
-                guard try self.isStill(folder, at: path, since: mark, reader),
-                    try !self.waitsToMove(folder, reader)
-                else { return [] }
-                return try missing.filter { try !movesInSteps || !self.waitsToMove($0, reader) }
+                guard try self.isStill(folder, at: path, since: mark, reader) else { return [] }
+                guard movesInSteps else { return missing }
+                if try self.waitsToMove(folder, reader) { return [] }
+                return try missing.filter { try !self.waitsToMove($0, reader) }
             }
         }
         outcome.missing = gone.filter { !mutations.blurs($0, since: mark) }
@@ -196,10 +196,10 @@ final class RemoteApplier: Sendable {
         return true
     }
 
-    /// Whether the folder, or one above it, is to be moved in the cloud by this machine: it may
+    /// Whether an item, or a folder above it, is to be moved in the cloud by this machine: it may
     /// have been, halfway, before a crash.
-    private func waitsToMove(_ folder: ItemID, _ reader: CatalogReader) throws -> Bool {
-        var current: ItemID? = folder
+    private func waitsToMove(_ item: ItemID, _ reader: CatalogReader) throws -> Bool {
+        var current: ItemID? = item
         while let id = current, let base = try reader.base(of: id), base.parent != nil {
             let name = try reader.name(of: id)
             guard name?.parent == base.parent, name?.name == base.name else { return true }

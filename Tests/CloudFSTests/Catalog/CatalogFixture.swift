@@ -1,0 +1,61 @@
+import CloudFSTestSupport
+
+@testable import CloudFS
+
+/// A catalog with a container and nothing in it but what a test puts there.
+struct CatalogFixture {
+    let directory: TemporaryDirectory
+    let files: OpenFiles
+
+    static let now = Timestamp(seconds: 1_000_000_000, nanoseconds: 0)
+    static let metadata = ItemMetadata(permissions: 0o644, userID: 0, groupID: 0, modified: now)
+
+    var catalog: Catalog { files.catalog }
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        let catalog = try Catalog(path: directory.path("catalog.sqlite"))
+        try catalog.write { writer in
+            let new = NewItem(container: ContainerID(1), kind: .folder, metadata: Self.metadata)
+            let root = try writer.insertItem(new, at: Self.now)
+            try writer.setBase(Self.base(of: root, named: "", in: nil, version: ""))
+            _ = try writer.addContainer(url: "local:/cloud", root: root)
+        }
+        files = OpenFiles(
+            catalog: catalog,
+            store: try ContentStore(root: directory.path),
+            clocks: .system,
+            hydration: HydrationSettings(policy: .partial),
+            quietTime: .zero
+        )
+    }
+
+    /// Adds a file to the root.
+    func addFile(_ name: String) throws -> ItemID {
+        try catalog.write { writer in
+            try writer.insert(
+                NewItem(container: ContainerID(1), kind: .file, metadata: Self.metadata),
+                name: Array(name.utf8),
+                in: .root,
+                at: Self.now
+            ).id
+        }
+    }
+
+    static func base(
+        of id: ItemID,
+        named name: String,
+        in parent: ItemID? = .root,
+        version: String
+    ) -> BaseRecord {
+        BaseRecord(
+            item: id,
+            parent: parent,
+            name: Array(name.utf8),
+            remoteID: RemoteID(version),
+            version: ItemVersion(content: version, metadata: ""),
+            size: 3,
+            modified: now
+        )
+    }
+}
