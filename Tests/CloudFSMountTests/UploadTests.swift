@@ -180,6 +180,7 @@ struct UploadTests {
                     os.rename("doc.lock", "doc")
                     end = time.monotonic() + .5
                     while time.monotonic() < end:
+                        assert os.path.exists("doc"), (number, os.listdir("."))
                         assert open("doc").read() == new, (number, open("doc").read())
                         time.sleep(.01)
                 """,

@@ -258,7 +258,7 @@ extension FaultyProvider {
         deliver:
             @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
             -> Void
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> RemoteItem? {
         try await request(.fetch) { () async throws(CloudFSError) in
             try await base.fetch(path, range: range, version: version) {
                 [self]

@@ -35,6 +35,55 @@ extension CatalogReader {
         try base("parent = ? AND name = ?", [parent.rawValue, name.asBlob])
     }
 
+    /// What the cloud has under some names of a folder, as last agreed.
+    ///
+    /// The names of a page are mostly neighbours: one range is read, unless it holds far more.
+    func bases(named names: [[UInt8]], in parent: ItemID) throws -> [[UInt8]: BaseRecord] {
+        let rows = try neighbours(
+            of: names,
+            """
+            SELECT \(BaseRecord.columns) FROM base
+            WHERE parent = ? AND name BETWEEN ? AND ? LIMIT ?
+            """,
+            in: parent
+        )
+        guard let rows else {
+            let found = try names.compactMap { try base(named: $0, in: parent) }
+            return Dictionary(found.map { ($0.name, $0) }) { first, _ in first }
+        }
+        return Dictionary(rows.map { BaseRecord(row: $0) }.map { ($0.name, $0) }) { first, _ in
+            first
+        }
+    }
+
+    /// Which of some names are taken in a folder on this machine.
+    func taken(_ names: [[UInt8]], in parent: ItemID) throws -> Set<[UInt8]> {
+        let rows = try neighbours(
+            of: names,
+            "SELECT name FROM name WHERE parent = ? AND name BETWEEN ? AND ? LIMIT ?",
+            in: parent
+        )
+        guard let rows else { return Set(try names.filter { try child($0, of: parent) != nil }) }
+        return Set(rows.map { $0.bytes(0) })
+    }
+
+    /// All rows between the first and the last of some names; `nil` if they are too many.
+    private func neighbours(
+        of names: [[UInt8]],
+        _ sql: String,
+        in parent: ItemID
+    ) throws -> [Row]? {
+        guard let first = names.min(by: { $0.lexicographicallyPrecedes($1) }),
+            let last = names.max(by: { $0.lexicographicallyPrecedes($1) })
+        else { return [] }
+        let limit = names.count * 2
+        let rows = try Row.fetchAll(
+            database.cachedStatement(sql: sql),
+            arguments: [parent.rawValue, first.asBlob, last.asBlob, limit + 1]
+        )
+        return rows.count > limit ? nil : rows
+    }
+
     func base(withRemoteID remoteID: RemoteID) throws -> BaseRecord? {
         try base("remote_id = ?", [remoteID.rawValue])
     }
@@ -47,6 +96,89 @@ extension CatalogReader {
             ),
             arguments: [parent.rawValue]
         ).map { BaseRecord(row: $0) }
+    }
+
+    /// Items that the cloud has in a folder, as last agreed, under names that are asked for.
+    func bases(
+        in parent: ItemID,
+        where isAskedFor: ([UInt8]) -> Bool
+    ) throws -> [ItemID] {
+        let statement = try database.cachedStatement(
+            sql: "SELECT item, name FROM base WHERE parent = ?"
+        )
+        let rows = try Row.fetchCursor(statement, arguments: [parent.rawValue])
+        var items: [ItemID] = []
+        while let row = try rows.next() {
+            if isAskedFor(row.bytes(1)) { items.append(ItemID(row[0])) }
+        }
+        return items
+    }
+
+    /// Items of a folder of which only listings are known, in the order of their names.
+    func sketches(
+        in folder: ItemID,
+        after name: [UInt8],
+        limit: Int
+    ) throws -> [RemoteItem] {
+        let statement = try database.cachedStatement(
+            sql: """
+                SELECT \(ItemRecord.columns), \(BaseRecord.columns)
+                FROM base JOIN item ON item.id = base.item
+                WHERE base.parent = ? AND base.name > ? AND base.metadata_version >= '~'
+                ORDER BY base.name LIMIT ?
+                """
+        )
+        let rows = try Row.fetchAll(
+            statement,
+            arguments: [folder.rawValue, name.asBlob, limit]
+        )
+        return try rows.map { row in
+            let item = try ItemRecord(row: row).item
+            let base = BaseRecord(row: row, from: ItemRecord.columnCount)
+            return RemoteItem(
+                id: base.remoteID,
+                documentID: item.documentID,
+                name: try ItemName(base.name),
+                kind: item.kind,
+                size: base.size,
+                metadata: item.metadata,
+                version: base.version.fromSketch,
+                isSketch: true
+            )
+        }
+    }
+
+    /// How many items of a folder are known from listings only, counted up to `limit`.
+    func sketchCount(in folder: ItemID, limit: Int) throws -> Int {
+        try Int.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT count(*) FROM (SELECT 1 FROM base
+                    WHERE parent = ? AND metadata_version >= '~' LIMIT ?)
+                    """
+            ),
+            arguments: [folder.rawValue, limit]
+        ) ?? 0
+    }
+
+    /// Folders with items that are known from listings only, as long as those are few in all.
+    func sketchedFolders(itemLimit: Int) throws -> [ItemID] {
+        let statement = try database.cachedStatement(
+            sql: """
+                SELECT parent, count(*) FROM (
+                    SELECT parent FROM base WHERE metadata_version >= '~' ORDER BY parent LIMIT ?)
+                GROUP BY parent
+                """
+        )
+        return try Row.fetchAll(statement, arguments: [itemLimit]).map { ItemID($0[0]) }
+    }
+
+    /// Where the first listing of a folder goes on, if it was interrupted.
+    func listingPage(of folder: ItemID) throws -> PageToken? {
+        try String.fetchOne(
+            database.cachedStatement(sql: "SELECT page FROM listing WHERE folder = ?"),
+            arguments: [folder.rawValue]
+        ).map { PageToken($0) }
     }
 
     /// Where the item is in the cloud; `nil` if the cloud does not have it.
@@ -100,16 +232,26 @@ extension CatalogReader {
         ).map { ItemID($0) }
     }
 
-    /// All folders that the cloud has, a page at a time, in the order they became known.
-    func syncedFolders(after id: ItemID, limit: Int) throws -> [ItemID] {
+    /// The folders of the cloud whose children are known, in the order they became known.
+    func listedFolders(after id: ItemID, through last: ItemID, limit: Int) throws -> [ItemID] {
         try Int64.fetchAll(
             database.cachedStatement(
                 sql: """
                     SELECT item.id FROM item JOIN base ON base.item = item.id
-                    WHERE item.kind = 2 AND item.id > ? ORDER BY item.id LIMIT ?
+                    WHERE item.kind = 2 AND item.is_listed = 1 AND item.id > ? AND item.id <= ?
+                    ORDER BY item.id LIMIT ?
                     """
             ),
-            arguments: [id.rawValue, limit]
+            arguments: [id.rawValue, last.rawValue, limit]
+        ).map { ItemID($0) }
+    }
+
+    /// The last of the folders whose children are known.
+    func lastListedFolder() throws -> ItemID? {
+        try Int64.fetchOne(
+            database.cachedStatement(
+                sql: "SELECT max(id) FROM item WHERE kind = 2 AND is_listed = 1"
+            )
         ).map { ItemID($0) }
     }
 
@@ -146,6 +288,13 @@ extension CatalogReader {
             ),
             arguments: [document.blob.asBlob]
         ).map { try ItemRecord(row: $0) }
+    }
+
+    func hasItem(withDocument document: DocumentID) throws -> Bool {
+        try Bool.fetchOne(
+            database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM item WHERE document = ?)"),
+            arguments: [document.blob.asBlob]
+        ) ?? false
     }
 
     /// A choice of the user that outlives the mount, such as whether uploads are paused.
@@ -240,6 +389,18 @@ extension CatalogWriter {
         try execute(
             "UPDATE item SET is_listed = ? WHERE id = ?",
             [isListed, id.rawValue]
+        )
+        if isListed { try setListingPage(nil, of: id) }
+    }
+
+    /// Notes how far the first listing of a folder has come.
+    func setListingPage(_ page: PageToken?, of folder: ItemID) throws {
+        guard let page else {
+            return try execute("DELETE FROM listing WHERE folder = ?", [folder.rawValue])
+        }
+        try execute(
+            "INSERT OR REPLACE INTO listing (folder, page) VALUES (?, ?)",
+            [folder.rawValue, page.rawValue]
         )
     }
 

@@ -13,6 +13,9 @@ enum CatalogSchema {
         migrator.registerMigration("1") { database in
             try database.execute(sql: first)
         }
+        migrator.registerMigration("2") { database in
+            try database.execute(sql: second)
+        }
         return migrator
     }
 
@@ -111,5 +114,16 @@ enum CatalogSchema {
             PRIMARY KEY (item, generation)
         ) WITHOUT ROWID;
         CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+        """
+    /// Folders are found among a million files, and the first listing of one goes on after an
+    /// interruption.
+    private static let second = """
+        CREATE TABLE listing (
+            folder INTEGER PRIMARY KEY REFERENCES item(id) ON DELETE CASCADE,
+            page TEXT NOT NULL
+        );
+        CREATE INDEX base_sketch ON base(parent, name) WHERE metadata_version >= '~';
+        CREATE INDEX item_folder ON item(id) WHERE kind = 2;
+        CREATE INDEX item_unlisted ON item(id) WHERE kind = 2 AND is_listed = 0;
         """
 }

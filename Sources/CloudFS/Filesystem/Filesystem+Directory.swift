@@ -3,8 +3,11 @@ extension Filesystem {
         let record = try catalog.read { try $0.existing(id) }
         try Self.requireFolder(record)
         if record.isListed {
-            feed.noteOpened(id)
-            return .ready(try handles.add(folder: id))
+            guard try feed.noteOpened(id) else { return .ready(try handles.add(folder: id)) }
+            return .pending { () throws(CloudFSError) in
+                await self.feed.lookClosely(at: id)
+                return try self.handles.add(folder: id)
+            }
         }
         return .pending { () throws(CloudFSError) in
             try await self.ensureListed(id, within: self.options.listingDeadline)

@@ -66,6 +66,11 @@ extension ItemVersion {
     }
 
     var isSketch: Bool { metadata.hasPrefix(Self.sketchMark) }
+
+    /// What a listing told of a version.
+    var fromSketch: ItemVersion {
+        isSketch ? ItemVersion(content: content, metadata: String(metadata.dropFirst())) : self
+    }
 }
 
 extension RemoteItem {

@@ -56,7 +56,7 @@ final class DriveParts: Sendable {
             hub: hub,
             mutations: mutations,
             logger: logger
-        ) { id in news.mismatch(id) }
+        ) { id, told in news.fetched(id, told) }
         let applier = RemoteApplier(
             files: files,
             provider: provider,
@@ -261,8 +261,13 @@ private final class Newsroom: Sendable {
         desk.downloader.noticeWanted()
     }
 
-    func mismatch(_ id: ItemID) {
+    func fetched(_ id: ItemID, _ told: Hydrator.News) {
         guard let desk = desk.withLock({ $0 }) else { return }
-        Task { await desk.feed.hintParent(of: id) }
+        Task {
+            switch told {
+            case .mismatch: await desk.feed.hintParent(of: id)
+            case .details(let item): await desk.feed.note(item, of: id)
+            }
+        }
     }
 }

@@ -19,6 +19,8 @@ public struct ProviderCapabilities: OptionSet, Sendable {
     public static let quota = ProviderCapabilities(rawValue: 1 << 5)
     /// `changes(after:)` hears of every change, whoever made it.
     public static let hearsAll = ProviderCapabilities(rawValue: 1 << 6)
+    /// Page tokens can be kept: a listing goes on from one after a new connection.
+    public static let lastingPages = ProviderCapabilities(rawValue: 1 << 7)
 }
 
 /// What the catalog knows of a container from earlier, so that a provider can tell whether it
@@ -156,6 +158,10 @@ public protocol CloudProvider: Sendable {
     func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage
 
     /// Delivers `range` of the file at `path` in pieces of at most 1 MiB, in order.
+    ///
+    /// - Returns: For a version known from a listing only, the item as the answer describes it, if
+    ///   there is more to it than the listing said; it may turn out to be no file.
+    @discardableResult
     func fetch(
         _ path: RemotePath,
         range: Range<Int64>,
@@ -163,7 +169,7 @@ public protocol CloudProvider: Sendable {
         deliver:
             @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
             -> Void
-    ) async throws(CloudFSError)
+    ) async throws(CloudFSError) -> RemoteItem?
 
     /// The digest of one version's content, or `nil` if the provider has none.
     func digest(

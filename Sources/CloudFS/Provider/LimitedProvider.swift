@@ -23,10 +23,10 @@ public final class LimitedProvider: CloudProvider {
         deliver:
             @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
             -> Void
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> RemoteItem? {
         let download = download
         // Waiting before a piece is handed on keeps the provider from reading the next one.
-        try await base.fetch(path, range: range, version: version) {
+        return try await base.fetch(path, range: range, version: version) {
             offset,
             bytes async throws(CloudFSError) in
             try await download?.take(bytes.count)

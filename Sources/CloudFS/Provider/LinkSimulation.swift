@@ -60,9 +60,9 @@ public final class SimulatedLink: CloudProvider {
         deliver:
             @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
             -> Void
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> RemoteItem? {
         let connection = try await open(byteCount: Int64(range.count))
-        try await base.fetch(path, range: range, version: version) {
+        let item = try await base.fetch(path, range: range, version: version) {
             offset,
             bytes async throws(CloudFSError) in
             var start = 0
@@ -75,6 +75,7 @@ public final class SimulatedLink: CloudProvider {
             }
         }
         try connection.finish()
+        return item
     }
 
     public func upload(

@@ -7,15 +7,16 @@ import Synchronization
 /// that somebody waits for, are never behind the full comparison.
 final class ChangeFeed: Sendable {
     let applier: RemoteApplier
-    private let connection: Connection
+    let connection: Connection
     private let container: ContainerID
     private let root: ItemID
-    private let logger: Logger
+    let logger: Logger
     /// Called when the cloud is reached, for the first time or again.
     private let onConnect: @Sendable () -> Void
     private let state = Mutex(State())
     private let hinted = Signal()
     private let scanNeeded = Signal()
+    let sketched = FolderQueue(limit: looksLimit)
 
     private struct State {
         /// Folders to be listed again soon.
@@ -28,11 +29,8 @@ final class ChangeFeed: Sendable {
         var hasCompared = false
     }
 
-    /// How many folders are listed at once.
-    private static let parallelListings = 6
-
-    private var catalog: Catalog { applier.catalog }
-    private var pool: BlockingPool { applier.pool }
+    var catalog: Catalog { applier.catalog }
+    var pool: BlockingPool { applier.pool }
 
     init(
         applier: RemoteApplier,
@@ -56,11 +54,17 @@ final class ChangeFeed: Sendable {
 
     /// Runs until the task is cancelled, connecting again whenever the cloud was out of reach.
     func run() async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.followHints() }
-            group.addTask { await self.scanWhenNeeded() }
-            group.addTask { await self.stayConnected() }
-            group.addTask { await self.probe() }
+        await withTaskCancellationHandler {
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { await self.followHints() }
+                group.addTask { await self.scanWhenNeeded() }
+                group.addTask { await self.lookAtSketches() }
+                group.addTask { await self.stayConnected() }
+                group.addTask { await self.probe() }
+            }
+        } onCancel: {
+            let flights = state.withLock { Array($0.flights.values) }
+            for flight in flights { flight.cancel() }
         }
     }
 
@@ -212,7 +216,7 @@ final class ChangeFeed: Sendable {
 
     /// Lists a folder and applies all of it, deletions too, before returning.
     func refresh(_ folder: ItemID) async throws(CloudFSError) {
-        try await process([folder], depth: .full)
+        try await process([folder], depth: .few)
     }
 
     /// Makes sure that the children of a folder are known.
@@ -220,18 +224,27 @@ final class ChangeFeed: Sendable {
     /// - Throws: `offline` or `timedOut` when they cannot be known; never `notFound` for that
     /// reason.
     func ensureListed(_ folder: ItemID) async throws(CloudFSError) {
-        let outcome = try await list(folder, depth: .prompt)
+        let outcome = try await list(folder, depth: .few)
         enqueueUnlisted(outcome)
         _ = noteLook(at: folder)
-        if outcome.hasSketches { hint([folder]) }
+        if outcome.hasSketches { noteSketches(in: [folder]) }
     }
 
     /// Somebody opened a folder: what is in it is compared again, if the feed does not hear of
     /// everybody's changes and the last look was some time ago.
-    func noteOpened(_ folder: ItemID) {
+    ///
+    /// - Returns: Whether a few of its items are known from a listing only: one round of requests
+    ///   tells the rest, and `lookClosely` waits for it.
+    func noteOpened(_ folder: ItemID) throws(CloudFSError) -> Bool {
         noteUse()
-        guard !applier.provider.capabilities.contains(.hearsAll) else { return }
-        if noteLook(at: folder) { hint([folder]) }
+        guard !applier.provider.capabilities.contains(.hearsAll), noteLook(at: folder) else {
+            return false
+        }
+        hint([folder])
+        let limit = RemoteApplier.fewDetails
+        let count = try catalog.read { try $0.sketchCount(in: folder, limit: limit + 1) }
+        if count > limit { noteSketches(in: [folder]) }
+        return (1...limit).contains(count) && connection.isOnline
     }
 
     /// - Returns: Whether the last look was long enough ago for another one.
@@ -245,11 +258,19 @@ final class ChangeFeed: Sendable {
         }
     }
 
+    /// Notes a folder whose listing met something that this machine was changing.
+    func noteBlurred(_ folder: ItemID) {
+        state.withLock { _ = $0.blurred.insert(folder) }
+    }
+
     /// Somebody uses the drive: news is wanted soon.
     func noteUse() {
         applier.provider.noteUse()
     }
 
+    /// How many items are looked at closely when everything was compared; the others when their
+    /// folders are opened.
+    private static let firstDetails = 10_000
     /// How long a look at a folder counts as fresh.
     private static let lookAge = Duration.seconds(30)
     private static let looksLimit = 10_000
@@ -261,7 +282,7 @@ final class ChangeFeed: Sendable {
     }
 
     /// One listing of a folder at a time; whoever comes meanwhile gets the same one.
-    private func list(
+    func list(
         _ folder: ItemID,
         depth: RemoteApplier.Depth,
         isFresh: Bool = false
@@ -304,10 +325,19 @@ final class ChangeFeed: Sendable {
             await scanNeeded.wait()
             guard connection.isOnline else { continue }
             do throws(CloudFSError) {
+                let known = try await pool.engine {
+                    try self.catalog.read { try $0.lastListedFolder() }
+                }
                 try await scanUnlisted()
                 if !hasCompared {
-                    try await compareAll()
+                    if let known { try await compareAll(through: known) }
                     state.withLock { $0.hasCompared = true }
+                    let sketched = try await pool.engine {
+                        try self.catalog.read {
+                            try $0.sketchedFolders(itemLimit: Self.firstDetails)
+                        }
+                    }
+                    noteSketches(in: sketched)
                 }
             } catch {
                 connection.didFail(error)
@@ -326,13 +356,15 @@ final class ChangeFeed: Sendable {
         }
     }
 
-    /// Lists every folder once, to find what changed while nobody looked.
-    private func compareAll() async throws(CloudFSError) {
+    /// Lists every folder that was known before once, to find what changed while nobody looked.
+    private func compareAll(through known: ItemID) async throws(CloudFSError) {
         var last = ItemID(0)
         while !Task.isCancelled {
             let start = last
             let batch = try await pool.engine {
-                try self.catalog.read { try $0.syncedFolders(after: start, limit: 64) }
+                try self.catalog.read {
+                    try $0.listedFolders(after: start, through: known, limit: 64)
+                }
             }
             guard let end = batch.last else { break }
             try await process(batch, depth: .names)
@@ -343,98 +375,12 @@ final class ChangeFeed: Sendable {
 
     private func processLogging(_ batch: [ItemID]) async {
         do throws(CloudFSError) {
-            try await process(batch, depth: .full)
+            try await process(batch, depth: .few)
         } catch {
             connection.didFail(error)
             // What could not be listed is compared again after the next connection.
             state.withLock { $0.hasCompared = false }
             logger.notice("listing stopped", metadata: ["error": "\(error)"])
         }
-    }
-
-    /// Lists folders, and the new ones found in them; then removes what none of them has.
-    private func process(
-        _ folders: [ItemID],
-        depth: RemoteApplier.Depth
-    ) async throws(CloudFSError) {
-        let asked = Set(folders)
-        var missing: [Missing] = []
-        var queue = folders
-        var failure: CloudFSError?
-        while !queue.isEmpty, failure == nil {
-            let batch = Array(queue.prefix(Self.parallelListings))
-            queue.removeFirst(batch.count)
-            let listings = await withTaskGroup(of: Listing.self) { group in
-                for folder in batch {
-                    let depth = asked.contains(folder) ? depth : .names
-                    group.addTask { await self.listing(of: folder, depth: depth) }
-                }
-                return await group.reduce(into: []) { $0.append($1) }
-            }
-            for listing in listings {
-                switch listing.result {
-                case .success(let outcome):
-                    missing.append(Missing(folder: listing.folder, items: outcome.missing))
-                    queue += outcome.unlisted
-                    if outcome.isBlurred {
-                        state.withLock { _ = $0.blurred.insert(listing.folder) }
-                    }
-                case .failure(let error)
-                where error.code == .notFound || error.code == .notDirectory:
-                    await hintParent(of: listing.folder)
-                case .failure(let error):
-                    failure = error
-                }
-            }
-        }
-        try await remove(missing)
-        if let failure { throw failure }
-    }
-
-    private struct Listing: Sendable {
-        var folder: ItemID
-        var result: Result<RemoteApplier.Outcome, CloudFSError>
-    }
-
-    private func listing(of folder: ItemID, depth: RemoteApplier.Depth) async -> Listing {
-        do throws(CloudFSError) {
-            let outcome = try await list(folder, depth: depth, isFresh: true)
-            return Listing(folder: folder, result: .success(outcome))
-        } catch {
-            return Listing(folder: folder, result: .failure(error))
-        }
-    }
-
-    /// What the complete listing of a folder lacks.
-    private struct Missing: Sendable {
-        var folder: ItemID
-        var items: [ItemID]
-    }
-
-    private func remove(_ missing: [Missing]) async throws(CloudFSError) {
-        for listing in missing where !listing.items.isEmpty {
-            try await remove(listing)
-        }
-    }
-
-    private func remove(_ listing: Missing) async throws(CloudFSError) {
-        var items = listing.items
-        let going = try await applier.count(items)
-        let total = try await pool.engine {
-            try self.catalog.read { try $0.residencyTotals().items }
-        }
-        if going > 100, going > total / 2 {
-            logger.warning(
-                "more than half of the items are gone from the cloud; looking once more",
-                metadata: ["items": "\(going)", "of": "\(total)"]
-            )
-            try await connect()
-            items = try await list(listing.folder, depth: .names, isFresh: true).missing
-        }
-        logger.debug(
-            "items are gone from the cloud",
-            metadata: ["folder.id": "\(listing.folder)", "items": "\(items)"]
-        )
-        try await applier.remove(items, from: listing.folder)
     }
 }

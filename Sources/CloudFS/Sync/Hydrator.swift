@@ -13,8 +13,15 @@ final class Hydrator: Sendable {
     private let mutations: RemoteMutations
     private let logger: Logger
     private let counters = Mutex(FetchCounters())
-    /// Called when the cloud does not have what the catalog says, with the item.
-    private let onMismatch: @Sendable (ItemID) -> Void
+    private let onNews: @Sendable (ItemID, News) -> Void
+
+    /// What a fetch told beside the bytes.
+    enum News: Sendable {
+        /// The cloud does not have what the catalog says.
+        case mismatch
+        /// A file that was known from a listing only is more than that said.
+        case details(RemoteItem)
+    }
 
     init(
         files: OpenFiles,
@@ -23,7 +30,7 @@ final class Hydrator: Sendable {
         hub: ChangeHub,
         mutations: RemoteMutations,
         logger: Logger,
-        onMismatch: @escaping @Sendable (ItemID) -> Void
+        onNews: @escaping @Sendable (ItemID, News) -> Void
     ) {
         self.files = files
         self.provider = provider
@@ -31,7 +38,7 @@ final class Hydrator: Sendable {
         self.hub = hub
         self.mutations = mutations
         self.logger = logger
-        self.onMismatch = onMismatch
+        self.onNews = onNews
     }
 
     /// Fetches from the provider since the start of this process.
@@ -252,7 +259,11 @@ final class Hydrator: Sendable {
         _ reached: ReachedOffset
     ) async throws(CloudFSError) {
         counters.withLock { $0.requests += 1 }
-        try await provider.fetch(origin.path, range: range, version: origin.version) {
+        let item = try await provider.fetch(
+            origin.path,
+            range: range,
+            version: origin.version
+        ) {
             offset,
             bytes throws(CloudFSError) in
             let actions = try await self.blocking {
@@ -261,6 +272,7 @@ final class Hydrator: Sendable {
             reached.offset.withLock { $0 = offset + Int64(bytes.count) }
             self.perform(actions, on: file)
         }
+        if let item { onNews(file.id, .details(item)) }
     }
 
     /// Puts a piece of an answer where bytes are still absent.
@@ -305,7 +317,7 @@ final class Hydrator: Sendable {
             return files.handle(event, &state, files.clocks.elapsed())
         }
         perform(actions, on: file)
-        if isGone { onMismatch(file.id) }
+        if isGone { onNews(file.id, .mismatch) }
         if let failure, failure.code != .cancelled {
             logger.debug(
                 "a fetch failed",
@@ -421,19 +433,4 @@ struct HydrationWait: Sendable {
     let file: OpenFile
     let waiter: HydrationPlan.WaiterID
     let pending: Pending<Void>
-}
-
-extension BlockingPool {
-    /// Runs work of the engine; whatever it throws arrives as the one error.
-    func engine<Value: Sendable>(
-        _ work: @escaping @Sendable () throws -> Value
-    ) async throws(CloudFSError) -> Value {
-        do {
-            return try await run(work)
-        } catch let error as CloudFSError {
-            throw error
-        } catch {
-            throw CloudFSError(.internalFailure, "unexpected: \(error)", cause: error)
-        }
-    }
 }

@@ -1,7 +1,6 @@
 /// Applies the differing entries of one page of a listing, inside one transaction.
 struct PageChanges {
     struct Outcome: Sendable {
-        var seen: Set<ItemID> = []
         var unlisted: [ItemID] = []
         var changes: [ItemChange] = []
         /// Items whose content must be looked at under their own lock, after the transaction.
@@ -18,6 +17,8 @@ struct PageChanges {
     /// Items that are proven to have moved, by their remote id.
     let moves: [RemoteID: ItemID]
     private(set) var result = Outcome()
+    /// Whether names changed on the way, other than by new items.
+    private var hasRearranged = false
 
     private var reader: CatalogReader { writer.reader }
 
@@ -38,8 +39,25 @@ struct PageChanges {
     mutating func apply(_ items: [RemoteItem]) throws {
         let record = try reader.existing(folder)
         let isPinned = try reader.effectivePolicy(of: folder) == .pinned
+        let container = record.item.container
+        let names = items.map(\.name.bytes)
+        let bases = try reader.bases(named: names, in: folder)
+        var taken = try reader.taken(names, in: folder)
         for item in items {
-            try apply(item, container: record.item.container, isPinned: isPinned)
+            let name = item.name.bytes
+            let place = RemoteMutations.Place(parent: folder, name: name)
+            guard !applier.mutations.blurs(place, since: mark) else {
+                result.isBlurred = true
+                continue
+            }
+            // Most of what differs is new, and meets nothing.
+            let isFree = !hasRearranged && bases[name] == nil && !taken.contains(name)
+            if isFree, moves[item.id] == nil {
+                taken.insert(name)
+                try adopt(item, container: container, isPinned: isPinned)
+            } else {
+                try apply(item, container: container, isPinned: isPinned)
+            }
         }
         // Nobody can have seen what a folder lacks before it was listed for the first time.
         if !record.isListed { result.changes.removeAll { $0.isAppearance } }
@@ -54,12 +72,6 @@ struct PageChanges {
         isPinned: Bool
     ) throws {
         let occupant = try reader.base(named: remote.name.bytes, in: folder)
-        let place = RemoteMutations.Place(parent: folder, name: remote.name.bytes)
-        guard !applier.mutations.blurs(place, since: mark) else {
-            result.isBlurred = true
-            if let occupant { result.seen.insert(occupant.item) }
-            return
-        }
         if let moved = moves[remote.id], moved != occupant?.item {
             guard !isBlurred(moved), occupant.map({ isBlurred($0.item) }) != true else { return }
             if let occupant { try displace(occupant) }
@@ -80,7 +92,6 @@ struct PageChanges {
     private mutating func isBlurred(_ id: ItemID) -> Bool {
         guard applier.mutations.blurs(id, since: mark) else { return false }
         result.isBlurred = true
-        result.seen.insert(id)
         return true
     }
 
@@ -90,6 +101,7 @@ struct PageChanges {
     ///
     /// It is found again elsewhere, or turns out to be missing.
     private mutating func displace(_ base: BaseRecord) throws {
+        hasRearranged = true
         var displaced = base
         displaced.name = Array(".cloudfs-displaced-\(base.item)".utf8)
         try writer.setBase(displaced)
@@ -115,6 +127,7 @@ struct PageChanges {
         base.parent = folder
         base.name = remote.name.bytes
         try writer.setBase(base)
+        hasRearranged = true
         guard isInPlace, let oldParent = old.parent else { return true }
         try makeRoom(for: remote)
         try writer.moveName(of: id, to: remote.name.bytes, in: folder)
@@ -126,7 +139,6 @@ struct PageChanges {
     }
 
     private mutating func update(_ id: ItemID, to remote: RemoteItem, isPinned: Bool) throws {
-        result.seen.insert(id)
         guard let base = try reader.base(of: id),
             try reader.effectivePolicy(of: id) != .excluded
         else { return }
@@ -154,7 +166,6 @@ struct PageChanges {
             // The tombstone goes; the edited version is adopted as a new item in its place.
             try writer.removeBase(of: id)
             try writer.dequeue(id)
-            result.seen.remove(id)
             try meet(remote, container: record.item.container, isPinned: isPinned)
         case .replaceContent, .recordNewer, .compareOrKeepBoth, .adopt, .remove,
             .removeAfterClose, .keepAsNew, .forget:
@@ -210,7 +221,6 @@ struct PageChanges {
                 local.item.documentID == remote.documentID
             {
                 // Our own, moved there by this machine in steps, which are not at their end.
-                result.seen.insert(local.id)
                 return
             }
             try makeRoom(for: remote)
@@ -220,7 +230,6 @@ struct PageChanges {
 
     /// Both sides made an item of one kind under one name.
     private mutating func join(_ local: ItemRecord, with remote: RemoteItem) throws {
-        result.seen.insert(local.id)
         switch local.item.kind {
         case .folder:
             try writer.setBase(base(of: local.id, remote))
@@ -232,7 +241,6 @@ struct PageChanges {
         case .file:
             result.contents.append((local.id, remote))
         case .symlink, .fifo, .socket:
-            result.seen.remove(local.id)
             try makeRoom(for: remote)
             try adopt(
                 remote,
@@ -245,6 +253,7 @@ struct PageChanges {
     /// Gives the local item under the name a conflict name, so that the remote one gets it.
     private mutating func makeRoom(for remote: RemoteItem) throws {
         guard let local = try reader.child(remote.name.bytes, of: folder) else { return }
+        hasRearranged = true
         let now = applier.files.clocks.now()
         let free = try applier.conflictName(for: remote.name, in: folder, reader)
         try writer.moveName(of: local.id, to: free.bytes, in: folder)
@@ -256,16 +265,15 @@ struct PageChanges {
     }
 
     mutating func adopt(_ remote: RemoteItem, container: ContainerID, isPinned: Bool) throws {
-        let record = try applier.adopt(
+        let id = try applier.adopt(
             remote,
             in: folder,
             container: container,
             isPinned: isPinned,
             writer
         )
-        result.seen.insert(record.id)
         if isPinned, remote.kind == .file { result.hasWanted = true }
-        if remote.kind == .folder { result.unlisted.append(record.id) }
+        if remote.kind == .folder { result.unlisted.append(id) }
         result.changes.append(.entryAppeared(parent: folder, name: remote.name))
     }
 

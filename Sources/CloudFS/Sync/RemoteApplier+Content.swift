@@ -9,9 +9,9 @@ extension RemoteApplier {
         container: ContainerID,
         isPinned: Bool,
         _ writer: CatalogWriter
-    ) throws -> ItemRecord {
+    ) throws -> ItemID {
         // Two objects with one document id are a copy: the second is a document of its own.
-        let isKnown = try writer.reader.item(withDocument: remote.documentID) != nil
+        let isKnown = try writer.reader.hasItem(withDocument: remote.documentID)
         var metadata = remote.metadata
         if let owner = options.owner { (metadata.userID, metadata.groupID) = owner }
         var new = NewItem(container: container, kind: remote.kind, metadata: metadata)
@@ -22,15 +22,11 @@ extension RemoteApplier {
         if let original = ConflictNaming.original(of: remote.name) {
             new.conflictOf = try writer.reader.child(original.bytes, of: folder)?.item.documentID
         }
-        let record = try writer.insert(
-            new,
-            name: remote.name.bytes,
-            in: folder,
-            at: files.clocks.now()
-        )
-        try writer.setBase(BaseRecord(of: record.id, in: folder, remote))
-        if isPinned, remote.kind == .file { try writer.setWanted(true, of: record.id) }
-        return record
+        let id = try writer.insertItem(new, at: files.clocks.now())
+        try writer.addName(remote.name.bytes, in: folder, to: id)
+        try writer.setBase(BaseRecord(of: id, in: folder, remote))
+        if isPinned, remote.kind == .file { try writer.setWanted(true, of: id) }
+        return id
     }
 
     /// A free name for the version of `name` that lost.
@@ -249,7 +245,10 @@ extension RemoteApplier {
                 isPinned: false,
                 writer
             )
-            try writer.setConflict(of: winner.item.documentID, on: id)
+            try writer.setConflict(
+                of: try reader.existing(winner).item.documentID,
+                on: id
+            )
             return changes + [.attributes(id)]
         }
         state.base = nil

@@ -58,124 +58,221 @@ final class RemoteApplier: Sendable {
         self.logger = logger
     }
 
-    /// How much is asked about items of which a listing is only a sketch.
+    /// How much is asked about new items of which a listing is only a sketch.
     enum Depth: Sendable {
-        /// Details of new items as long as there are few in all: for comparing whole containers.
+        /// Everything about a few: as many as one round of requests answers.
+        case few
+        /// The same in the first folders, then nothing: whole containers are compared by names.
         case names
-        /// Details of new items where they are few in the folder: somebody waits.
-        case prompt
-        /// Details of all that lack them.
-        case full
     }
 
+    /// How many sketches are looked at in one round of requests.
+    static let fewDetails = 32
+    /// How many items are looked at while a whole container is compared for the first time.
+    private static let firstDetails = 10_000
+
     /// Lists a folder completely and applies what changed in it; deletions are left to the caller.
+    ///
+    /// The first listing of a folder that was interrupted goes on from where it was; what was
+    /// deleted in the cloud before that point is found by the next one.
     ///
     /// - Throws: `notFound` if the cloud no longer has the folder; what the provider throws.
     func refresh(
         _ folder: ItemID,
-        depth: Depth = .full
+        depth: Depth
     ) async throws(CloudFSError) -> Outcome {
         let mark = mutations.beginListing()
         defer { mutations.endListing() }
-        let (path, isDeletedHere) = try await pool.engine {
-            try self.catalog.read { reader in
-                (
-                    try reader.remotePath(of: folder),
-                    try folder != .root && reader.name(of: folder) == nil
-                )
+        guard var listing = try await pool.engine({ try self.begin(folder, depth, mark) }) else {
+            return Outcome()
+        }
+        let start = listing.first
+        do throws(CloudFSError) {
+            try await takePages(&listing)
+        } catch {
+            guard start != nil, error.code == .invalidArgument else { throw error }
+            // The provider no longer knows the page.
+            try await pool.engine {
+                try self.catalog.write { try $0.setListingPage(nil, of: folder) }
             }
+            listing.first = nil
+            try await takePages(&listing)
         }
-        // What is in a folder that was deleted here is found when its deletion is sent.
-        guard !isDeletedHere else { return Outcome() }
-        guard let path else {
-            throw CloudFSError(.notFound, "the cloud does not have the folder", item: folder)
-        }
-        var outcome = Outcome()
-        var seen: Set<ItemID> = []
-        var page: PageToken?
-        var isLast = false
-        while !isLast {
-            let listing = try await provider.children(of: path, after: page)
-            try await apply(listing.items, in: folder, at: path, depth, mark, &seen, &outcome)
-            page = listing.next
-            isLast = page == nil
-        }
-        let found = seen
-        let missing = try await pool.engine {
-            try self.catalog.write { writer in
-                let record = try writer.reader.existing(folder)
-                if !record.isListed { try writer.setListed(true, of: folder) }
-                if !found.isEmpty { try writer.setHasItems(record.item.container) }
-                return try writer.reader.bases(in: folder).map(\.item).filter {
-                    !found.contains($0)
-                }
-            }
-        }
-        // Where folders are moved in many steps, one that is to be moved may be between two places.
-        let movesInSteps = !provider.capabilities.contains(.folderMove)
-        let gone = try await pool.engine {
-            try self.catalog.read { reader -> [ItemID] in
-                guard try self.isStill(folder, at: path, since: mark, reader) else { return [] }
-                guard movesInSteps else { return missing }
-                if try self.waitsToMove(folder, reader) { return [] }
-                return try missing.filter { try !self.waitsToMove($0, reader) }
-            }
-        }
-        outcome.missing = gone.filter { !mutations.blurs($0, since: mark) }
+        let complete = listing
+        let missing = try await pool.engine { try self.finish(complete) }
+        var outcome = complete.outcome
+        outcome.missing = missing.filter { !mutations.blurs($0, since: mark) }
         if outcome.missing.count < missing.count { outcome.isBlurred = true }
         return outcome
     }
 
-    private func apply(
-        _ items: [RemoteItem],
-        in folder: ItemID,
-        at path: RemotePath,
+    /// A look at a folder under way.
+    struct Listing: Sendable {
+        let folder: ItemID
+        let path: RemotePath
+        let depth: Depth
+        let mark: UInt64
+        /// Whether the folder was never listed completely before.
+        let isFirst: Bool
+        /// Where it begins; `nil` for the beginning.
+        var first: PageToken?
+        /// Hashes of the names that the cloud has: an item may get another base while the listing
+        /// runs, but a name that was listed is there. Two names with one hash are both taken for
+        /// listed, this time.
+        var seen: Set<Int> = []
+        var outcome = Outcome()
+    }
+
+    /// - Returns: `nil` for a folder that was deleted here: what is in it is found when its
+    ///   deletion is sent.
+    func begin(
+        _ folder: ItemID,
         _ depth: Depth,
-        _ mark: UInt64,
-        _ seen: inout Set<ItemID>,
-        _ outcome: inout Outcome
-    ) async throws(CloudFSError) {
-        let compared = try await pool.engine {
-            try self.compare(items, in: folder, needsDetails: depth == .full)
+        _ mark: UInt64
+    ) throws(CloudFSError) -> Listing? {
+        try catalog.read { reader in
+            let path = try reader.remotePath(of: folder)
+            let record = try reader.item(folder)
+            guard try folder == .root || reader.name(of: folder) != nil else { return nil }
+            guard let path, let record else {
+                throw CloudFSError(.notFound, "the cloud does not have the folder", item: folder)
+            }
+            return Listing(
+                folder: folder,
+                path: path,
+                depth: depth,
+                mark: mark,
+                isFirst: !record.isListed,
+                first: record.isListed ? nil : try reader.listingPage(of: folder)
+            )
         }
-        seen.formUnion(compared.unchanged)
-        guard !compared.known.isEmpty || !compared.new.isEmpty else { return }
-        var differing = try await provider.details(of: compared.known, in: path)
-        if wantsDetails(of: compared.new, depth) {
-            differing += try await provider.details(of: compared.new, in: path)
+    }
+
+    /// Applies page after page; the next one is asked for while one is applied.
+    private func takePages(_ listing: inout Listing) async throws(CloudFSError) {
+        var coming = page(of: listing.path, after: listing.first)
+        defer { coming.cancel() }
+        while true {
+            let arriving = coming
+            let page = try await withTaskCancellationHandler {
+                await arriving.value
+            } onCancel: {
+                arriving.cancel()
+            }.get()
+            guard !Task.isCancelled else {
+                throw CloudFSError(.cancelled, "a listing was ended", item: listing.folder)
+            }
+            if let next = page.next { coming = self.page(of: listing.path, after: next) }
+            try await apply(page, to: &listing)
+            if page.next == nil { return }
+        }
+    }
+
+    private func page(
+        of path: RemotePath,
+        after token: PageToken?
+    ) -> Task<Result<ListingPage, CloudFSError>, Never> {
+        Task {
+            do throws(CloudFSError) {
+                return .success(try await self.provider.children(of: path, after: token))
+            } catch {
+                return .failure(error)
+            }
+        }
+    }
+
+    /// Notes that a listing is complete.
+    ///
+    /// - Returns: What the catalog has and the listing lacks.
+    private func finish(_ listing: Listing) throws(CloudFSError) -> [ItemID] {
+        let folder = listing.folder
+        let (record, hasItems) = try catalog.read { reader in
+            let record = try reader.existing(folder)
+            let container = try reader.containers().first { $0.id == record.item.container }
+            return (record, container?.hasItems == true)
+        }
+        let isFull = !listing.seen.isEmpty && !hasItems
+        if !record.isListed || isFull {
+            try catalog.write { writer in
+                if !record.isListed { try writer.setListed(true, of: folder) }
+                if isFull { try writer.setHasItems(record.item.container) }
+            }
+        }
+        // What was listed before an interruption may be there and was not seen now.
+        guard listing.first == nil else { return [] }
+        return try catalog.read { reader in
+            guard try isStill(folder, at: listing.path, since: listing.mark, reader) else {
+                return []
+            }
+            let missing = try reader.bases(in: folder) {
+                !listing.seen.contains($0.hashValue)
+            }
+            // Where folders are moved in many steps, one that is to be moved may be between two
+            // places.
+            guard !provider.capabilities.contains(.folderMove) else { return missing }
+            if try waitsToMove(folder, reader) { return [] }
+            return try missing.filter { try !waitsToMove($0, reader) }
+        }
+    }
+
+    private func apply(
+        _ page: ListingPage,
+        to listing: inout Listing
+    ) async throws(CloudFSError) {
+        let folder = listing.folder
+        let compared = try await pool.engine { try self.compare(page.items, in: folder) }
+        for name in compared.unchanged { listing.seen.insert(name.hashValue) }
+        guard !compared.changed.isEmpty || !compared.new.isEmpty else { return }
+        var differing = try await provider.details(of: compared.changed, in: listing.path)
+        let sketches = compared.new.count { $0.isSketch }
+        if wantsDetails(ofSketches: sketches, listing.depth) {
+            differing += try await provider.details(of: compared.new, in: listing.path)
         } else {
             differing += compared.new
-            outcome.hasSketches = true
+            listing.outcome.hasSketches = true
         }
         let found = differing
+        for item in found { listing.seen.insert(item.name.bytes.hashValue) }
         var moves: [RemoteID: ItemID] = [:]
         for candidate in compared.candidates {
             if try await hasLeft(candidate) { moves[candidate.remoteID] = candidate.item }
         }
-        let movedItems = moves
-        let page = try await pool.engine {
-            try self.catalog.write { writer -> PageChanges.Outcome in
-                guard try self.isStill(folder, at: path, since: mark, writer.reader) else {
-                    return PageChanges.Outcome(isBlurred: true)
-                }
-                var page = PageChanges(
-                    applier: self,
-                    writer: writer,
-                    folder: folder,
-                    mark: mark,
-                    moves: movedItems
-                )
-                try page.apply(found)
-                return page.result
-            }
+        let (movedItems, current) = (moves, listing)
+        let changed = try await pool.engine {
+            try self.apply(found, of: current, movedItems, next: page.next)
         }
-        hub.publish(page.changes)
-        if page.hasWanted { files.wanted.raise() }
-        seen.formUnion(page.seen)
-        outcome.unlisted += page.unlisted
-        outcome.isBlurred = outcome.isBlurred || page.isBlurred
-        for (id, remote) in page.contents {
+        hub.publish(changed.changes)
+        if changed.hasWanted { files.wanted.raise() }
+        listing.outcome.unlisted += changed.unlisted
+        listing.outcome.isBlurred = listing.outcome.isBlurred || changed.isBlurred
+        for (id, remote) in changed.contents {
             try await applyContent(of: id, remote, in: folder)
+        }
+    }
+
+    func apply(
+        _ items: [RemoteItem],
+        of listing: Listing,
+        _ moves: [RemoteID: ItemID] = [:],
+        next: PageToken? = nil
+    ) throws(CloudFSError) -> PageChanges.Outcome {
+        try catalog.write { writer in
+            let (folder, mark) = (listing.folder, listing.mark)
+            guard try isStill(folder, at: listing.path, since: mark, writer.reader) else {
+                return PageChanges.Outcome(isBlurred: true)
+            }
+            var page = PageChanges(
+                applier: self,
+                writer: writer,
+                folder: folder,
+                mark: mark,
+                moves: moves
+            )
+            try page.apply(items)
+            if let next, listing.isFirst, provider.capabilities.contains(.lastingPages) {
+                try writer.setListingPage(next, of: folder)
+            }
+            return page.result
         }
     }
 
@@ -208,51 +305,41 @@ final class RemoteApplier: Sendable {
         return false
     }
 
+    private func wantsDetails(ofSketches count: Int, _ depth: Depth) -> Bool {
+        guard count > 0 else { return true }
+        guard count <= Self.fewDetails else { return false }
+        guard depth == .names else { return true }
+        return detailsLeft.withLock { left in
+            guard count <= left else { return false }
+            left -= count
+            return true
+        }
+    }
+
     /// What of a page is as the base says, what differs, and what is known from elsewhere.
     private struct Comparison: Sendable {
-        var unchanged: [ItemID] = []
-        var known: [RemoteItem] = []
+        var unchanged: [[UInt8]] = []
+        var changed: [RemoteItem] = []
         var new: [RemoteItem] = []
         var candidates: [BaseRecord] = []
     }
 
-    private func wantsDetails(of new: [RemoteItem], _ depth: Depth) -> Bool {
-        let count = new.count { $0.isSketch }
-        switch depth {
-        case .full: return true
-        case .prompt: return count <= Self.promptDetails
-        case .names:
-            return detailsLeft.withLock { left in
-                guard count <= left else { return false }
-                left -= count
-                return true
-            }
-        }
-    }
-
-    /// How many items of a page are looked at while somebody waits for their names.
-    private static let promptDetails = 200
-    /// How many items are looked at one by one when a container is compared for the first time;
-    /// the others when their folders are opened.
-    private static let firstDetails = 10_000
-
     private func compare(
         _ items: [RemoteItem],
-        in folder: ItemID,
-        needsDetails: Bool
+        in folder: ItemID
     ) throws(CloudFSError) -> Comparison {
         let hasStableIDs = provider.capabilities.contains(.stableIDs)
         return try catalog.read { reader in
             var result = Comparison()
+            let bases = try reader.bases(named: items.map(\.name.bytes), in: folder)
             for item in items {
-                let base = try reader.base(named: item.name.bytes, in: folder)
+                let base = bases[item.name.bytes]
                 let isSame = !hasStableIDs || base?.remoteID == item.id
-                let isDetailed = !needsDetails || base?.version.isSketch != true
-                if let base, isSame, isDetailed, item.isUnchanged(since: base.version) {
-                    result.unchanged.append(base.item)
+                if let base, isSame, item.isUnchanged(since: base.version) {
+                    result.unchanged.append(base.name)
                     continue
                 }
-                if base == nil { result.new.append(item) } else { result.known.append(item) }
+                if base == nil { result.new.append(item) } else { result.changed.append(item) }
                 if hasStableIDs, let other = try reader.base(withRemoteID: item.id),
                     other.item != base?.item
                 {

@@ -33,7 +33,7 @@ extension EmbeddedProvider {
         deliver:
             @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
             -> Void
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> RemoteItem? {
         let file = try await openVersion(version, of: path)
         guard range.lowerBound >= 0, range.upperBound <= file.status.size else {
             throw CloudFSError(
@@ -49,6 +49,7 @@ extension EmbeddedProvider {
             try await deliver(start, bytes)
             offset += Int64(bytes.count)
         }
+        return nil
     }
 
     public func digest(

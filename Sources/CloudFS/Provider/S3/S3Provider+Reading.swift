@@ -338,6 +338,7 @@ extension S3Provider {
 
     // MARK: - Bytes
 
+    @discardableResult
     func fetch(
         _ path: RemotePath,
         range: Range<Int64>,
@@ -345,7 +346,7 @@ extension S3Provider {
         deliver:
             @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
             -> Void
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> RemoteItem? {
         let place = try await place(path)
         let tag = Self.entityTag(version)
         guard let size = Self.byteCount(version), !place.isFolderOnly else {
@@ -357,10 +358,13 @@ extension S3Provider {
         guard !range.isEmpty else {
             let head = try await client.head(place.key)
             guard head.object.entityTag == tag else { throw Self.changed(path) }
-            return
+            return nil
         }
         let head = try await client.get(place.key, range: range, ifMatch: tag, deliver: deliver)
         guard head.object.size == size else { throw Self.changed(path) }
+        guard version.isSketch, let name = path.name else { return nil }
+        let item = try await describe(head, as: name)
+        return item.tellsMore(than: sketch(head.object, as: name)) ? item : nil
     }
 
     /// S3 has no digest of the whole content that could be relied on.

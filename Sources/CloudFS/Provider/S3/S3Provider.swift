@@ -73,7 +73,8 @@ final class S3Provider: CloudProvider {
     }
 
     var capabilities: ProviderCapabilities {
-        rules.replace == .none ? [.changeFeed] : [.changeFeed, .conditionalUpload]
+        let always: ProviderCapabilities = [.changeFeed, .lastingPages]
+        return rules.replace == .none ? always : always.union(.conditionalUpload)
     }
 
     /// Which conditions the server was found to honour.

@@ -1,0 +1,101 @@
+/// Comparing folders with the cloud.
+extension ChangeFeed {
+    /// How many folders are listed at once.
+    private static let parallelListings = 6
+
+    /// Lists folders, and the new ones found in them; then removes what none of them has.
+    func process(
+        _ folders: [ItemID],
+        depth: RemoteApplier.Depth
+    ) async throws(CloudFSError) {
+        let asked = Set(folders)
+        var missing: [Missing] = []
+        var queue = folders
+        var sketched: [ItemID] = []
+        var failure: CloudFSError?
+        while !queue.isEmpty, failure == nil {
+            guard !Task.isCancelled else {
+                throw CloudFSError(.cancelled, "comparing with the cloud was ended")
+            }
+            let batch = Array(queue.prefix(Self.parallelListings))
+            queue.removeFirst(batch.count)
+            let listings = await withTaskGroup(of: Listing.self) { group in
+                for folder in batch {
+                    let depth = asked.contains(folder) ? depth : .names
+                    group.addTask { await self.listing(of: folder, depth: depth) }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            for listing in listings {
+                switch listing.result {
+                case .success(let outcome):
+                    missing.append(Missing(folder: listing.folder, items: outcome.missing))
+                    queue += outcome.unlisted
+                    if outcome.isBlurred { noteBlurred(listing.folder) }
+                    if outcome.hasSketches, depth == .few { sketched.append(listing.folder) }
+                case .failure(let error)
+                where error.code == .notFound || error.code == .notDirectory:
+                    await hintParent(of: listing.folder)
+                case .failure(let error):
+                    failure = error
+                }
+            }
+        }
+        if !sketched.isEmpty { noteSketches(in: sketched) }
+        try await remove(missing)
+        if let failure { throw failure }
+    }
+
+    private struct Listing: Sendable {
+        var folder: ItemID
+        var result: Result<RemoteApplier.Outcome, CloudFSError>
+    }
+
+    private func listing(of folder: ItemID, depth: RemoteApplier.Depth) async -> Listing {
+        do throws(CloudFSError) {
+            let outcome = try await list(folder, depth: depth, isFresh: true)
+            return Listing(folder: folder, result: .success(outcome))
+        } catch {
+            return Listing(folder: folder, result: .failure(error))
+        }
+    }
+
+    /// What the complete listing of a folder lacks.
+    private struct Missing: Sendable {
+        var folder: ItemID
+        var items: [ItemID]
+    }
+
+    private func remove(_ missing: [Missing]) async throws(CloudFSError) {
+        for listing in missing where !listing.items.isEmpty {
+            try await remove(listing)
+        }
+    }
+
+    private func remove(_ listing: Missing) async throws(CloudFSError) {
+        var items = listing.items
+        let going = try await applier.count(items)
+        if try await isMost(going) {
+            logger.warning(
+                "more than half of the items are gone from the cloud; looking once more",
+                metadata: ["items": "\(going)"]
+            )
+            try await connect()
+            items = try await list(listing.folder, depth: .names, isFresh: true).missing
+        }
+        logger.debug(
+            "items are gone from the cloud",
+            metadata: ["folder.id": "\(listing.folder)", "items": "\(items)"]
+        )
+        try await applier.remove(items, from: listing.folder)
+    }
+
+    /// Whether so many items are more than half of all, and not few.
+    private func isMost(_ count: Int) async throws(CloudFSError) -> Bool {
+        guard count > 100 else { return false }
+        let total = try await pool.engine {
+            try self.catalog.read { try $0.residencyTotals().items }
+        }
+        return count > total / 2
+    }
+}

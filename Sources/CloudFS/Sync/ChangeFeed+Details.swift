@@ -1,0 +1,87 @@
+import Synchronization
+
+/// What listings leave out of items is asked for beside everything that somebody waits for.
+extension ChangeFeed {
+    /// Looks at the few items of a folder that are known from a listing only.
+    ///
+    /// Nobody waits long for it: what is not known in time is shown as it was listed.
+    func lookClosely(at folder: ItemID) async {
+        let timeout = CloudFSError(.timedOut, "the items were not described in time")
+        do {
+            try await withDeadline(Self.closeLookLimit, or: timeout) {
+                try await self.applier.lookAtSketches(of: folder)
+            }
+        } catch {
+            logger.debug(
+                "a folder is shown as it was listed",
+                metadata: ["folder.id": "\(folder)", "error": "\(error)"]
+            )
+            noteSketches(in: [folder])
+        }
+    }
+
+    private static let closeLookLimit = Duration.milliseconds(500)
+
+    /// Takes over what the answer to a fetch told about an item.
+    func note(_ item: RemoteItem, of id: ItemID) async {
+        do throws(CloudFSError) {
+            if let folder = try await applier.learn(item, of: id) { hint([folder]) }
+        } catch {
+            logger.error(
+                "what a fetch told could not be stored",
+                metadata: ["item.id": "\(id)", "error": "\(error)"]
+            )
+        }
+    }
+
+    /// Looks closer, soon, at what a listing of these folders did not tell.
+    func noteSketches(in folders: [ItemID]) {
+        sketched.add(folders)
+    }
+
+    /// Runs until the task is cancelled, a folder at a time.
+    func lookAtSketches() async {
+        while let folder = await sketched.next() {
+            guard connection.isOnline else { continue }
+            do throws(CloudFSError) {
+                try await applier.lookAtSketches(of: folder)
+            } catch {
+                connection.didFail(error)
+                logger.debug(
+                    "the items of a folder could not be looked at",
+                    metadata: ["folder.id": "\(folder)", "error": "\(error)"]
+                )
+            }
+        }
+    }
+}
+
+/// Folders that wait for a look, each once.
+final class FolderQueue: Sendable {
+    private let folders = Mutex<Set<ItemID>>([])
+    private let added = Signal()
+    private let limit: Int
+
+    /// - Parameter limit: How many wait at most; beyond, all are forgotten: they are found again
+    ///   when somebody opens them.
+    init(limit: Int) {
+        self.limit = limit
+    }
+
+    func add(_ more: [ItemID]) {
+        folders.withLock { folders in
+            if folders.count + more.count > limit { folders = [] }
+            folders.formUnion(more.prefix(limit))
+        }
+        added.raise()
+    }
+
+    /// Waits for a folder; `nil` once the task is cancelled.
+    func next() async -> ItemID? {
+        while !Task.isCancelled {
+            if let folder = folders.withLock({ $0.popFirst() }) { return folder }
+            await added.wait()
+        }
+        return nil
+    }
+}

@@ -1,0 +1,112 @@
+/// What listings leave out: kind, modes, times and attributes of single items.
+extension RemoteApplier {
+    /// Looks at the items of a folder that are known from listings only.
+    ///
+    /// Many are looked at only if a few of them turn out to be more than a listing says: what
+    /// plain tools have written is known from it completely.
+    func lookAtSketches(of folder: ItemID) async throws(CloudFSError) {
+        let mark = mutations.beginListing()
+        defer { mutations.endListing() }
+        guard let listing = try await pool.engine({ try self.begin(folder, .few, mark) }) else {
+            return
+        }
+        var last: [UInt8] = []
+        while !Task.isCancelled {
+            let start = last
+            let sketches = try await pool.engine {
+                try self.catalog.read {
+                    try $0.sketches(in: folder, after: start, limit: Self.detailsPage)
+                }
+            }
+            guard let end = sketches.last else { return }
+            guard try await look(at: sketches, of: listing) else { return }
+            last = end.name.bytes
+        }
+    }
+
+    private static let detailsPage = 500
+    private static let sampleCount = 4
+
+    /// - Returns: Whether it is worth while to go on.
+    private func look(
+        at sketches: [RemoteItem],
+        of listing: Listing
+    ) async throws(CloudFSError) -> Bool {
+        var chosen = sketches
+        if sketches.count > Self.fewDetails {
+            let step = sketches.count / Self.sampleCount
+            let sample = stride(from: 0, to: sketches.count, by: step).map { sketches[$0] }
+            let details = try await provider.details(of: sample, in: listing.path)
+            let known = Dictionary(sample.map { ($0.name, $0) }) { first, _ in first }
+            let isPlain = details.allSatisfy { item in
+                known[item.name].map { !item.tellsMore(than: $0) } ?? false
+            }
+            if isPlain { chosen = [] }
+            try await take(details, of: listing)
+            let seen = Set(sample.map(\.name))
+            chosen.removeAll { seen.contains($0.name) }
+        }
+        guard !chosen.isEmpty else { return sketches.count <= Self.fewDetails }
+        try await take(try await provider.details(of: chosen, in: listing.path), of: listing)
+        return true
+    }
+
+    private func take(
+        _ items: [RemoteItem],
+        of listing: Listing
+    ) async throws(CloudFSError) {
+        guard !items.isEmpty else { return }
+        let changed = try await pool.engine { try self.apply(items, of: listing) }
+        hub.publish(changed.changes)
+        for (id, remote) in changed.contents {
+            try await applyContent(of: id, remote, in: listing.folder)
+        }
+    }
+
+    /// Takes over what the answer to a fetch told about a file that was known from a listing.
+    ///
+    /// - Returns: The folder to be listed again, when the item is no file at all.
+    func learn(_ remote: RemoteItem, of id: ItemID) async throws(CloudFSError) -> ItemID? {
+        let mark = mutations.beginListing()
+        defer { mutations.endListing() }
+        let folder = try await pool.engine { () throws -> ItemID? in
+            try self.catalog.read { reader in
+                guard let base = try reader.base(of: id), base.version.isSketch,
+                    base.version.content == remote.version.content, base.name == remote.name.bytes
+                else { return nil }
+                return base.parent
+            }
+        }
+        guard let folder,
+            let listing = try await pool.engine({ try self.begin(folder, .few, mark) })
+        else { return nil }
+        guard remote.kind != .file else {
+            try await take([remote], of: listing)
+            return nil
+        }
+        try await pool.engine {
+            try self.catalog.write { writer in
+                guard var base = try writer.reader.base(of: id) else { return }
+                // As no listing says it: the next one looks closer.
+                base.version.metadata = "?"
+                try writer.setBase(base)
+            }
+        }
+        return folder
+    }
+}
+
+extension RemoteItem {
+    /// Whether there is more to an item than its sketch said.
+    func tellsMore(than sketch: RemoteItem) -> Bool {
+        if kind != sketch.kind || documentID != sketch.documentID || !attributes.isEmpty {
+            return true
+        }
+        // The time of a folder is nobody's; that of a file may be rounded.
+        let isOld =
+            kind == .folder || metadata.modified.seconds == sketch.metadata.modified.seconds
+        return !isOld || metadata.permissions != sketch.metadata.permissions
+            || metadata.userID != sketch.metadata.userID
+            || metadata.groupID != sketch.metadata.groupID
+    }
+}
