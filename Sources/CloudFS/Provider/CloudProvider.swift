@@ -19,6 +19,8 @@ public struct ProviderCapabilities: OptionSet, Sendable {
     public static let quota = ProviderCapabilities(rawValue: 1 << 5)
     /// `changes(after:)` hears of every change, whoever made it.
     public static let hearsAll = ProviderCapabilities(rawValue: 1 << 6)
+    /// Nothing may be changed; known once the container was reached, and may change with a login.
+    public static let readOnly = ProviderCapabilities(rawValue: 1 << 7)
 }
 
 /// What the catalog knows of a container from earlier, so that a provider can tell whether it

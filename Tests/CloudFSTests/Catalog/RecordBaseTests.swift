@@ -37,7 +37,7 @@ import Testing
         let orphan = try #require(try base(named: "document.tmp"))
         #expect(orphan.item != save)
         #expect(orphan.version == made.version)
-        try fixture.catalog.read { reader in
+        try fixture.catalog.read { reader throws in
             #expect(try reader.name(of: orphan.item) == nil)
             #expect(try reader.outboxEntry(of: orphan.item) != nil)
         }

@@ -5,12 +5,12 @@ extension S3Client {
     func createUpload(
         _ key: [UInt8],
         metadata: [String: String] = [:],
-        contentType: String? = nil
+        contentHeaders: [String: String] = [:]
     ) async throws(CloudFSError) -> String {
         try await perform { () throws(CloudFSError) in
             var call = S3Call(method: "POST", key: key)
             call.query.append((name: "uploads", value: nil))
-            try call.describe(metadata, contentType: contentType)
+            try call.describe(metadata, contentHeaders: contentHeaders)
             return call
         } consume: { answer throws(CloudFSError) in
             let document = try await self.fields(

@@ -45,8 +45,10 @@ enum S3AnswerCheck {
             throw S3XML.failure("it has no date")
         }
         var metadata: [String: String] = [:]
+        var contentHeaders: [String: String] = [:]
         for (name, value) in answer.headers {
             let name = name.lowercased()
+            if S3ObjectHead.keptHeaders.contains(name) { contentHeaders[name] = value }
             guard name.hasPrefix("x-amz-meta-") else { continue }
             metadata[String(name.dropFirst("x-amz-meta-".count))] = value
         }
@@ -58,7 +60,7 @@ enum S3AnswerCheck {
                 lastModified: modified
             ),
             userMetadata: metadata,
-            contentType: answer.header("content-type"),
+            contentHeaders: contentHeaders,
             versionID: versionID(answer)
         )
     }

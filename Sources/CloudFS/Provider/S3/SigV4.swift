@@ -210,19 +210,13 @@ struct SigV4: Sendable {
                 data: HMAC<SHA256>.authenticationCode(for: Array(part.utf8), using: key)
             )
         }
-        return Self.hex(HMAC<SHA256>.authenticationCode(for: Array(text.utf8), using: key))
+        return Hexadecimal.text(
+            HMAC<SHA256>.authenticationCode(for: Array(text.utf8), using: key)
+        )
     }
 
     private static func sha256Hex(_ bytes: some Sequence<UInt8>) -> String {
-        hex(SHA256.hash(data: Array(bytes)))
-    }
-
-    private static func hex(_ bytes: some Sequence<UInt8>) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        return String(
-            decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 0x0f)]] },
-            as: UTF8.self
-        )
+        Hexadecimal.text(SHA256.hash(data: Array(bytes)))
     }
 }
 

@@ -11,6 +11,7 @@ import Testing
 struct S3ProviderBench {
     let fake: FakeS3Server
     private let transport: HTTPTransport
+    private let pool: BlockingPool
 
     static let modified = Timestamp(seconds: 1_234_567_890, nanoseconds: 123_456_789)
     static let metadata = ItemMetadata(
@@ -21,9 +22,11 @@ struct S3ProviderBench {
     )
 
     static func make(_ settings: FakeS3Settings = FakeS3Settings()) async throws -> Self {
-        S3ProviderBench(
+        let pool = BlockingPool(name: "s3-tests", width: 4)
+        return S3ProviderBench(
             fake: try await FakeS3Server.start(settings: settings),
-            transport: try HTTPTransport(pool: BlockingPool(name: "s3-tests", width: 4))
+            transport: try HTTPTransport(pool: pool),
+            pool: pool
         )
     }
 
@@ -70,6 +73,7 @@ struct S3ProviderBench {
             prefix: Array(prefix.utf8),
             deviceID: device,
             stateDirectory: stateDirectory,
+            pool: pool,
             settings: settings,
             logger: Logger(label: "s3-tests")
         )
