@@ -9,7 +9,7 @@ struct S3AccessTests {
 
     @Test(arguments: [false, true])
     func
-        `a bucket that may only be read is a read-only drive, also offline, until it may be written`(
+        `a bucket that may only be read is a read-only drive, also offline`(
             isNew: Bool
         ) async throws
     {
