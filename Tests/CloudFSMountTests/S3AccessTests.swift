@@ -103,7 +103,7 @@ struct S3AccessTests {
             try await TestDrive.with(options: options) { second in
                 for drive in [first, second] {
                     try await drive.run("ls -R > /dev/null")
-                    try await eventually("all is compared", within: .seconds(20)) {
+                    try await eventually("all is compared", within: .seconds(60)) {
                         try await drive.mustDo(["status", "--json"]).contains(
                             /"isComplete"\s*:\s*true/
                         )
@@ -112,7 +112,7 @@ struct S3AccessTests {
                 server.forgetRequests()
                 try await first.run("echo late > old/sub/late; mv old new")
                 try await first.drain()
-                try await eventually("the second has all of it", within: .seconds(20)) {
+                try await eventually("the second has all of it", within: .seconds(60)) {
                     let result = try await Shell.script(
                         "cd '\(second.path)' && ls new/sub | wc -l && cat new/sub/late && ls"
                     )

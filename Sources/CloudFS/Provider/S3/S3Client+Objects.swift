@@ -180,7 +180,7 @@ extension S3Client {
             ).fields
             return S3Copied(
                 entityTag: S3EntityTag.unquoted((fields["ETag"] ?? "").utf8),
-                lastModified: fields["LastModified"].flatMap { S3ClientTime.iso8601($0.utf8) }
+                lastModified: fields["LastModified"].flatMap { S3Time.iso8601($0.utf8) }
             )
         }
     }

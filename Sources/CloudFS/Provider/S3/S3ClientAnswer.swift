@@ -41,7 +41,7 @@ enum S3AnswerCheck {
         key: [UInt8],
         size: Int64
     ) throws(CloudFSError) -> S3ObjectHead {
-        guard let modified = answer.header("last-modified").flatMap(S3ClientTime.http) else {
+        guard let modified = answer.header("last-modified").flatMap(S3Time.http) else {
             throw S3XML.failure("it has no date")
         }
         var metadata: [String: String] = [:]
@@ -110,7 +110,7 @@ enum S3AnswerCheck {
         _ = try await answer.wholeBody(atMost: S3XML.maximumByteCount)
         return S3Written(
             entityTag: S3EntityTag.unquoted((answer.header("etag") ?? "").utf8),
-            serverDate: answer.header("date").flatMap(S3ClientTime.http),
+            serverDate: answer.header("date").flatMap(S3Time.http),
             versionID: versionID(answer)
         )
     }

@@ -26,20 +26,6 @@ import Testing
         }
     }
 
-    private static let part = 1 << 20
-    private static let lost = FakeS3Fault.Action.cutAnswer(afterBytes: nil)
-
-    private static var settings: S3ProviderSettings {
-        var settings = Bench.settings
-        settings.partByteCount = Int64(part)
-        return settings
-    }
-
-    private static func large(_ seed: UInt64) -> [UInt8] {
-        var random = SeededRandom(seed: seed)
-        return random.bytes(3 * part - 100)
-    }
-
     // MARK: - Uploads
 
     @Test(arguments: Server.allCases, [false, true])
@@ -52,7 +38,7 @@ import Testing
         var base: ItemVersion?
         if !isNew { base = try await Bench.upload([1], to: "a", of: first).version }
         let id = DocumentID.random()
-        bench.fake.add(FakeS3Fault(Self.lost, count: nil, on: .put, key: "a"))
+        bench.fake.add(FakeS3Fault(Bench.lost, count: nil, on: .put, key: "a"))
         let code = await s3Failure { [base] in
             _ = try await Bench.upload(
                 [2, 2],
@@ -90,7 +76,7 @@ import Testing
         if !isNew { base = try await Bench.upload([1], to: "a", of: provider).version }
         let id = DocumentID.random()
         for bytes in [[2, 2], [3, 3]] as [[UInt8]] {
-            bench.fake.add(FakeS3Fault(Self.lost, count: nil, on: .put, key: "a"))
+            bench.fake.add(FakeS3Fault(Bench.lost, count: nil, on: .put, key: "a"))
             let code = await s3Failure { [base] in
                 _ = try await Bench.upload(
                     bytes,
@@ -123,7 +109,7 @@ import Testing
         let id = DocumentID.random()
         let looks = server == .unconditional ? 1 : 0
         bench.fake.add(
-            FakeS3Fault(Self.lost, skipping: looks, count: nil, on: .head, key: "a")
+            FakeS3Fault(Bench.lost, skipping: looks, count: nil, on: .head, key: "a")
         )
         let code = await s3Failure {
             _ = try await Bench.upload([1], to: "a", of: provider, documentID: id)
@@ -142,7 +128,7 @@ import Testing
         let provider = try await bench.provider()
         let base = try await Bench.upload([1], to: "a", of: provider).version
         let id = DocumentID.random()
-        bench.fake.add(FakeS3Fault(Self.lost, count: nil, on: .put, key: "a"))
+        bench.fake.add(FakeS3Fault(Bench.lost, count: nil, on: .put, key: "a"))
         func attempt(_ bytes: [UInt8]) async -> CloudFSError.Code? {
             await s3Failure {
                 _ = try await Bench.upload(
@@ -178,14 +164,14 @@ import Testing
         let bench = try await Bench.make(server.settings)
         let directory = try TemporaryDirectory()
         let first = try await bench.provider(
-            settings: Self.settings,
+            settings: Bench.smallParts,
             stateDirectory: directory.path
         )
         var base: ItemVersion?
         if !isNew { base = try await Bench.upload([1], to: "a", of: first).version }
-        let (bytes, id) = (Self.large(1), DocumentID.random())
-        bench.fake.add(FakeS3Fault(Self.lost, count: nil, on: .completeUpload))
-        bench.fake.add(FakeS3Fault(Self.lost, skipping: 2, count: nil, on: .head, key: "a"))
+        let (bytes, id) = (Bench.content(1, parts: 3), DocumentID.random())
+        bench.fake.add(FakeS3Fault(Bench.lost, count: nil, on: .completeUpload))
+        bench.fake.add(FakeS3Fault(Bench.lost, skipping: 2, count: nil, on: .head, key: "a"))
         let code = await s3Failure { [base] in
             _ = try await Bench.upload(
                 bytes,
@@ -200,7 +186,7 @@ import Testing
         bench.fake.removeFaults()
         bench.fake.forgetRequests()
         let second = try await bench.provider(
-            settings: Self.settings,
+            settings: Bench.smallParts,
             stateDirectory: directory.path
         )
         let item = try await Bench.upload(
@@ -213,7 +199,7 @@ import Testing
         #expect(item.documentID == id)
         #expect(bench.fake.requestCount(.uploadPart, .createUpload) == 0)
         #expect(try await second.uploads.keys().isEmpty)
-        let other = Self.large(2)
+        let other = Bench.content(2, parts: 3)
         _ = try await Bench.upload(other, to: "a", of: first, replacing: base, documentID: id)
         #expect(bench.fake.object("a")?.bytes == other)
     }
@@ -222,17 +208,17 @@ import Testing
         let bench = try await Bench.make(Server.ideal.settings)
         let directory = try TemporaryDirectory()
         let provider = try await bench.provider(
-            settings: Self.settings,
+            settings: Bench.smallParts,
             stateDirectory: directory.path("state")
         )
         try await ForeignWork.run { try directory.makeFolder("state") }
         let gate = FakeS3Gate()
         bench.fake.add(FakeS3Fault(.wait(gate), on: .completeUpload))
-        async let uploaded = Bench.upload(Self.large(1), to: "a", of: provider)
-        try await eventually("it is completed") { gate.waitingCount == 1 }
+        async let uploaded = Bench.upload(Bench.content(1, parts: 3), to: "a", of: provider)
+        try await eventually("it is completed", within: .seconds(60)) { gate.waitingCount == 1 }
         try await ForeignWork.run { try directory.remove("state") }
         gate.open()
-        #expect(try await uploaded.size == Int64(Self.large(1).count))
+        #expect(try await uploaded.size == Int64(Bench.content(1, parts: 3).count))
     }
 
     // MARK: - Everything else
@@ -263,7 +249,7 @@ import Testing
             }
             return [first, second]
         }
-        bench.fake.add(FakeS3Fault(Self.lost, count: nil, on: .put))
+        bench.fake.add(FakeS3Fault(Bench.lost, count: nil, on: .put))
         #expect(await makeBoth(id) == [.offline, .offline])
         bench.fake.removeFaults()
         #expect(await makeBoth(id) == [nil, nil])
@@ -278,11 +264,11 @@ import Testing
         isLarge: Bool
     ) async throws {
         let bench = try await Bench.make(server.settings)
-        let provider = try await bench.provider(settings: Self.settings)
-        let bytes = isLarge ? Self.large(1) : [1, 2]
+        let provider = try await bench.provider(settings: Bench.smallParts)
+        let bytes = isLarge ? Bench.content(1, parts: 3) : [1, 2]
         let item = try await Bench.upload(bytes, to: "a", of: provider)
         let (from, target) = (try Bench.path("a"), try Bench.path("b"))
-        bench.fake.add(FakeS3Fault(Self.lost, count: nil, on: .delete, key: "a"))
+        bench.fake.add(FakeS3Fault(Bench.lost, count: nil, on: .delete, key: "a"))
         let code = await s3Failure {
             _ = try await provider.move(from: from, to: target, base: item.version)
         }
@@ -306,7 +292,7 @@ import Testing
         let bench = try await Bench.make(server.settings)
         let provider = try await bench.provider()
         let item = try await Bench.upload([1], to: "a", of: provider)
-        bench.fake.add(FakeS3Fault(Self.lost, on: .delete, key: "a"))
+        bench.fake.add(FakeS3Fault(Bench.lost, on: .delete, key: "a"))
         let target = try Bench.path("b")
         _ = try await provider.move(from: try Bench.path("a"), to: target, base: item.version)
         #expect(bench.fake.object("a") == nil)
@@ -322,7 +308,7 @@ import Testing
 
     @Test func `what an object says of its bytes stays through every change`() async throws {
         let bench = try await Bench.make(Server.ideal.settings)
-        let provider = try await bench.provider(settings: Self.settings)
+        let provider = try await bench.provider(settings: Bench.smallParts)
         try await Self.checkHeaders(provider, bench.client(), prefix: "")
     }
 

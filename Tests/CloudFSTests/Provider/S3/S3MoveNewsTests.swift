@@ -25,7 +25,7 @@ import Testing
         let gate = FakeS3Gate()
         bench.fake.add(FakeS3Fault(.wait(gate), on: .deleteBatch))
         async let moved = mover.move(from: source, to: target, base: base)
-        try await eventually("all is copied") { gate.waitingCount == 1 }
+        try await eventually("all is copied", within: .seconds(60)) { gate.waitingCount == 1 }
         let parents: Set<ChangeHint> = [
             .children(of: source.parent), .children(of: target.parent),
         ]
@@ -55,8 +55,7 @@ import Testing
         let mover = try await bench.provider(clocks: clocks.own)
         let other = try await bench.provider(device: "two", clocks: clocks.own)
         let base = try await mover.item(at: try Bench.path("d")).version
-        let refusal = FakeS3Fault.Action.fail(status: 403, code: "AccessDenied")
-        bench.fake.add(FakeS3Fault(refusal, count: nil, on: .deleteBatch))
+        bench.fake.add(FakeS3Fault(Bench.refusal, count: nil, on: .deleteBatch))
         #expect(
             await s3Failure {
                 _ = try await mover.move(
@@ -95,12 +94,12 @@ import Testing
         let gate = FakeS3Gate()
         bench.fake.add(FakeS3Fault(.wait(gate), skipping: 20, on: .copy))
         async let moved = mover.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
-        try await eventually("half is copied") { gate.waitingCount == 1 }
+        try await eventually("half is copied", within: .seconds(60)) { gate.waitingCount == 1 }
         clocks.advance(by: .seconds(3_000))
         let last = FakeS3Gate()
         bench.fake.add(FakeS3Fault(.wait(last), on: .deleteBatch))
         gate.open()
-        try await eventually("all is copied") { last.waitingCount == 1 }
+        try await eventually("all is copied", within: .seconds(60)) { last.waitingCount == 1 }
         let intents = bench.fake.requests(.put).filter {
             $0.key.text.hasPrefix(".cloudfs/moves/")
         }

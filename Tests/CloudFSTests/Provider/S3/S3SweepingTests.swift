@@ -113,13 +113,19 @@ final class S3TestClocks: Sendable {
         let old = clocks.milliseconds(ago: Self.day * 8)
         Self.record("children old\n", at: old, count: 1, bench)
         async let page = provider.changes(after: anchor)
-        try await eventually("it polls") { bench.fake.requestCount(.list) > 5 }
+        try await eventually("it polls", within: .seconds(60)) {
+            bench.fake.requestCount(.list) > 5
+        }
         #expect(bench.fake.requestCount(.deleteBatch) == 0)
         clocks.advance(by: .seconds(61))
-        try await eventually("it sweeps") { bench.fake.requestCount(.deleteBatch) == 1 }
+        try await eventually("it sweeps", within: .seconds(60)) {
+            bench.fake.requestCount(.deleteBatch) == 1
+        }
         Self.record("children old\n", at: old + 1, count: 2, bench)
         let polls = bench.fake.requestCount(.list)
-        try await eventually("it polls on") { bench.fake.requestCount(.list) > polls + 5 }
+        try await eventually("it polls on", within: .seconds(60)) {
+            bench.fake.requestCount(.list) > polls + 5
+        }
         #expect(bench.fake.requestCount(.deleteBatch) == 1)
         Self.record("children x\n", at: clocks.milliseconds(), count: 3, bench)
         #expect(try await page.hints == [try Self.children("x")])
@@ -225,18 +231,15 @@ final class S3TestClocks: Sendable {
         let clocks = S3TestClocks()
         let bench = try await clocks.bench()
         let directory = try TemporaryDirectory()
-        var settings = Bench.settings
-        settings.partByteCount = 1 << 20
         let provider = try await bench.provider(
-            settings: settings,
+            settings: Bench.smallParts,
             stateDirectory: directory.path,
             clocks: clocks.own
         )
         let client = try bench.client()
         _ = try await client.createUpload(Array("foreign".utf8))
         let bytes = [UInt8](repeating: 1, count: 3 << 20)
-        let refusal = FakeS3Fault.Action.fail(status: 403, code: "AccessDenied")
-        bench.fake.add(FakeS3Fault(refusal, count: nil, on: .completeUpload))
+        bench.fake.add(FakeS3Fault(Bench.refusal, count: nil, on: .completeUpload))
         for name in ["old", "young"] {
             #expect(
                 await s3Failure { _ = try await Bench.upload(bytes, to: name, of: provider) }
@@ -249,7 +252,7 @@ final class S3TestClocks: Sendable {
         let gate = FakeS3Gate()
         bench.fake.add(FakeS3Fault(.wait(gate), on: .completeUpload))
         async let slow = Bench.upload(bytes, to: "slow", of: provider)
-        try await eventually("it is nearly there") { gate.waitingCount == 1 }
+        try await eventually("it is nearly there", within: .seconds(60)) { gate.waitingCount == 1 }
         // After a restart, for all but the one under way.
         await provider.sweep()
         #expect(bench.fake.uploads() == ["foreign", "slow", "young"])
