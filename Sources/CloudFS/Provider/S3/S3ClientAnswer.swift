@@ -49,6 +49,11 @@ enum S3AnswerCheck {
         for (name, value) in answer.headers {
             let name = name.lowercased()
             if S3ObjectHead.keptHeaders.contains(name) { contentHeaders[name] = value }
+            // How it was sent once, which some servers take for a part of the object.
+            if name == "content-encoding", value.contains("aws-chunked") {
+                let rest = value.split(separator: ",").filter { !$0.contains("aws-chunked") }
+                contentHeaders[name] = rest.isEmpty ? nil : rest.joined(separator: ",")
+            }
             guard name.hasPrefix("x-amz-meta-") else { continue }
             metadata[String(name.dropFirst("x-amz-meta-".count))] = value
         }

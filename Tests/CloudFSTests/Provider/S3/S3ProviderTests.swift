@@ -186,4 +186,25 @@ import Testing
         #expect(bench.fake.object("a") == nil)
         #expect(bench.fake.object("b")?.bytes == [1, 2])
     }
+
+    // MARK: - The container's identity
+
+    @Test func `of the container's identity only the beginning is read`() async throws {
+        let bench = try await Bench.make()
+        let id = DocumentID.random().description
+        let rest = String(repeating: "x", count: 1 << 20)
+        bench.fake.put(".cloudfs/container", "\(id)\n\(rest)")
+        let provider = try await bench.provider()
+        #expect(provider.identity == id)
+        let asked = bench.fake.requests(.get).filter { $0.key == ".cloudfs/container" }
+        #expect(asked.map { $0.header("range") } == ["bytes=0-255"])
+    }
+
+    @Test(arguments: ["", "rubbish", "\n"])
+    func `a damaged identity is said to be damaged`(text: String) async throws {
+        let bench = try await Bench.make()
+        bench.fake.put(".cloudfs/container", text)
+        #expect(await s3Failure { _ = try await bench.provider() } == .corrupt)
+        #expect(bench.fake.object(".cloudfs/container")?.bytes == Array(text.utf8))
+    }
 }
