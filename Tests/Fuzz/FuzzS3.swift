@@ -19,8 +19,8 @@ public func fuzzS3(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
             precondition(!range.span.isEmpty)
         }
     case 4:
-        _ = S3ClientTime.http(text)
-        _ = S3ClientTime.iso8601(bytes)
+        _ = S3Time.http(text)
+        _ = S3Time.iso8601(bytes)
     case 5:
         let tag = S3EntityTag.unquoted(bytes)
         precondition(S3EntityTag.unquoted(S3EntityTag.quoted(tag).utf8) == tag)

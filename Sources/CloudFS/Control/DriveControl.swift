@@ -9,7 +9,6 @@ final class DriveControl: ControlledDrive {
         var containerURL: String
         var deviceName: String
         var stateDirectory: String
-        var isReadOnly: Bool
         var since: Timestamp
     }
 
@@ -64,7 +63,7 @@ final class DriveControl: ControlledDrive {
             pid: getpid(),
             since: identity.since.wire,
             connection: connection(),
-            isReadOnly: identity.isReadOnly,
+            isReadOnly: filesystem.isReadOnly,
             mode: DriveStatus.Mode(
                 name: "splice",
                 reason: "resident files are answered by the daemon from its content files"

@@ -75,7 +75,15 @@ final class Filesystem: Sendable {
         guard !options.isReadOnly else {
             throw CloudFSError(.readOnly, "the drive is mounted read-only")
         }
+        guard !isCloudReadOnly else {
+            throw CloudFSError(.readOnly, "the cloud permits nothing but reading")
+        }
     }
+
+    /// Whether what is written here could never be sent.
+    var isCloudReadOnly: Bool { feed.applier.provider.capabilities.contains(.readOnly) }
+
+    var isReadOnly: Bool { options.isReadOnly || isCloudReadOnly }
 
     /// Refuses what belongs to CloudFS itself.
     ///

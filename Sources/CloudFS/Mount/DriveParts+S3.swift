@@ -22,8 +22,7 @@ extension DriveParts {
             url: options.endpoint ?? found.endpointURL,
             bucket: bucket,
             region: options.region ?? found.region ?? "us-east-1",
-            style: options.addressing == .path
-                ? .path : options.addressing == .virtualHost ? .virtualHost : nil
+            style: options.addressing.flatMap { S3Endpoint.Style(rawValue: $0.rawValue) }
         )
         let pool = BlockingPool(name: "cloudfs.provider", width: 8)
         let transport = try HTTPTransport(
@@ -56,6 +55,7 @@ extension DriveParts {
             prefix: Array(prefix.utf8),
             deviceID: deviceID,
             stateDirectory: configuration.stateDirectory,
+            pool: pool,
             settings: settings,
             logger: logger,
             keepLogin: options.isAnonymous ? nil : loginKeeper(chain, loginFile, pool)

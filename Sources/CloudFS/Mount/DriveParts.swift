@@ -144,7 +144,6 @@ final class DriveParts: Sendable {
                 containerURL: url,
                 deviceName: configuration.deviceName,
                 stateDirectory: configuration.stateDirectory,
-                isReadOnly: configuration.readOnly,
                 since: clocks.now()
             ),
             unmount: unmount

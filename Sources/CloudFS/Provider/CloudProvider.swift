@@ -21,6 +21,8 @@ public struct ProviderCapabilities: OptionSet, Sendable {
     public static let hearsAll = ProviderCapabilities(rawValue: 1 << 6)
     /// Page tokens can be kept: a listing goes on from one after a new connection.
     public static let lastingPages = ProviderCapabilities(rawValue: 1 << 7)
+    /// Nothing may be changed; known once the container was reached, and may change with a login.
+    public static let readOnly = ProviderCapabilities(rawValue: 1 << 8)
 }
 
 /// What the catalog knows of a container from earlier, so that a provider can tell whether it

@@ -116,9 +116,10 @@ final class RemoteApplier: Sendable {
         let isFirst: Bool
         /// Where it begins; `nil` for the beginning.
         var first: PageToken?
-        /// Hashes of the names that the cloud has: an item may get another base while the listing
-        /// runs, but a name that was listed is there. Two names with one hash are both taken for
-        /// listed, this time.
+        /// Hashes of the names that the cloud has.
+        ///
+        /// An item may get another base while the listing runs, but a name that was listed is
+        /// there. Two names with one hash are both taken for listed, this time.
         var seen: Set<Int> = []
         var outcome = Outcome()
     }

@@ -17,6 +17,7 @@ extension Channel {
         .flatMap { _ in self.close() }
         .flatMapErrorThrowing { error in
             // The other end was faster.
+            if (error as? IOError)?.errnoCode == EBADF { return }
             guard case ChannelError.alreadyClosed = error else { throw error }
         }
     }

@@ -2,6 +2,7 @@ import CloudFS
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import NIOSSL
 import Synchronization
 
 /// An S3 server in this process, on a port of the loopback interface, with its objects in memory.
@@ -13,9 +14,12 @@ public final class FakeS3Server: Sendable {
     private let core: FakeS3Core
     /// `nil` while the server is down.
     private let listener: Mutex<(any Channel)?>
+    /// `nil` for plain HTTP.
+    private let tls: NIOSSLContext?
 
-    private init(core: FakeS3Core, listener: any Channel, port: Int) {
+    private init(core: FakeS3Core, listener: any Channel, port: Int, tls: NIOSSLContext?) {
         self.core = core
+        self.tls = tls
         self.listener = Mutex(listener)
         self.port = port
     }
@@ -27,19 +31,25 @@ public final class FakeS3Server: Sendable {
     /// Starts a server with one empty bucket; it ends with the last reference to it.
     public static func start(
         bucket: String = "bucket",
-        settings: FakeS3Settings = FakeS3Settings()
+        settings: FakeS3Settings = FakeS3Settings(),
+        certificate: FakeS3Certificate? = nil
     ) async throws -> FakeS3Server {
+        let tls = try certificate.map { try NIOSSLContext(configuration: $0.configuration()) }
         let core = FakeS3Core()
         core.state.withLock { state in
             state.store.settings = settings
             state.store.buckets[bucket] = FakeS3Bucket()
         }
-        let listener = try await listen(core, port: 0)
+        let listener = try await listen(core, port: 0, tls)
         guard let port = listener.localAddress?.port else { throw ChannelError.unknownLocalAddress }
-        return FakeS3Server(core: core, listener: listener, port: port)
+        return FakeS3Server(core: core, listener: listener, port: port, tls: tls)
     }
 
-    private static func listen(_ core: FakeS3Core, port: Int) async throws -> any Channel {
+    private static func listen(
+        _ core: FakeS3Core,
+        port: Int,
+        _ tls: NIOSSLContext?
+    ) async throws -> any Channel {
         try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.backlog, value: 256)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -51,6 +61,7 @@ public final class FakeS3Server: Sendable {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
+                    if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls)) }
                     try pipeline.addHandler(ByteToMessageHandler(HTTPRequestDecoder()))
                     try pipeline.addHandler(FakeS3Connection(core: core))
                 }
@@ -60,7 +71,7 @@ public final class FakeS3Server: Sendable {
     }
 
     /// `http://127.0.0.1:port`, for path style.
-    public var endpoint: String { "http://127.0.0.1:\(port)" }
+    public var endpoint: String { "\(tls == nil ? "http" : "https")://127.0.0.1:\(port)" }
 
     public var settings: FakeS3Settings {
         get { core.settings }
@@ -80,7 +91,7 @@ public final class FakeS3Server: Sendable {
 
     /// Listens again on the same port.
     public func goUp() async throws {
-        let channel = try await Self.listen(core, port: port)
+        let channel = try await Self.listen(core, port: port, tls)
         listener.withLock { $0 = channel }
     }
 

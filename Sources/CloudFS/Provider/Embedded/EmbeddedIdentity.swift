@@ -24,7 +24,7 @@ struct EmbeddedHandle: Hashable, Sendable {
 
     /// The handle in at most 80 characters: its own digits, or a digest of long ones.
     var key: String {
-        let digits = EmbeddedText.hex(bytes)
+        let digits = Hexadecimal.text(bytes)
         let kind = String(type, radix: 16)
         guard digits.utf8.count <= 64 else {
             return "\(kind).\(EmbeddedText.digest(digits, byteCount: 32))"
@@ -35,23 +35,13 @@ struct EmbeddedHandle: Hashable, Sendable {
 
 /// Bytes as text.
 enum EmbeddedText {
-    static func hex(_ bytes: some Sequence<UInt8>) -> String {
-        var text: [UInt8] = []
-        let digits = Array("0123456789abcdef".utf8)
-        for byte in bytes {
-            text.append(digits[Int(byte >> 4)])
-            text.append(digits[Int(byte & 15)])
-        }
-        return String(decoding: text, as: UTF8.self)
-    }
-
     /// The first `byteCount` bytes of the SHA-256 of `text`, in hexadecimal digits.
     static func digest(_ text: String, byteCount: Int) -> String {
         digest(Array(text.utf8), byteCount: byteCount)
     }
 
     static func digest(_ bytes: [UInt8], byteCount: Int) -> String {
-        hex(SHA256.hash(data: bytes).prefix(byteCount))
+        Hexadecimal.text(SHA256.hash(data: bytes).prefix(byteCount))
     }
 
     /// 32 random hexadecimal digits.

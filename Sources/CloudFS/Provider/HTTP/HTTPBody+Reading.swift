@@ -41,9 +41,7 @@ extension HTTPBody {
                 done += Int64(count)
             }
         }
-        let digits = Array("0123456789abcdef".utf8)
-        let text = hash.finalize().flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
-        return String(decoding: text, as: UTF8.self)
+        return Hexadecimal.text(hash.finalize())
     }
 
     /// Reads exactly so many bytes of a file.

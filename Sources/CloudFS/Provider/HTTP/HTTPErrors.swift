@@ -109,7 +109,7 @@ struct HTTPErrors: Sendable {
         return CloudFSError(
             .offline,
             "no secure connection to \(host): its certificate is not trusted, or it does not "
-                + "speak TLS; name its authority's certificate if it has one of its own",
+                + "speak TLS; name a certificate of its own with the option ca-file",
             cause: HTTPFailure.notConnected(reason)
         )
     }

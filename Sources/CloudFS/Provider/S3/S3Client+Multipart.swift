@@ -5,12 +5,12 @@ extension S3Client {
     func createUpload(
         _ key: [UInt8],
         metadata: [String: String] = [:],
-        contentType: String? = nil
+        contentHeaders: [String: String] = [:]
     ) async throws(CloudFSError) -> String {
         try await perform { () throws(CloudFSError) in
             var call = S3Call(method: "POST", key: key)
             call.query.append((name: "uploads", value: nil))
-            try call.describe(metadata, contentType: contentType)
+            try call.describe(metadata, contentHeaders: contentHeaders)
             return call
         } consume: { answer throws(CloudFSError) in
             let document = try await self.fields(
@@ -163,7 +163,7 @@ extension S3Client {
             let fields = try await self.fields(of: answer, to: question, root: root).fields
             return S3Written(
                 entityTag: S3EntityTag.unquoted((fields["ETag"] ?? "").utf8),
-                serverDate: answer.header("date").flatMap(S3ClientTime.http),
+                serverDate: answer.header("date").flatMap(S3Time.http),
                 versionID: S3AnswerCheck.versionID(answer)
             )
         }
@@ -234,7 +234,7 @@ extension S3Client {
         isEncoded: Bool
     ) throws(CloudFSError) -> S3Upload {
         guard let key = fields["Key"], let id = fields["UploadId"], !key.isEmpty, !id.isEmpty,
-            let initiated = fields["Initiated"].flatMap({ S3ClientTime.iso8601($0.utf8) })
+            let initiated = fields["Initiated"].flatMap({ S3Time.iso8601($0.utf8) })
         else { throw S3XML.failure("an upload has no key, id or date") }
         let bytes = Array(key.utf8)
         return S3Upload(

@@ -79,6 +79,7 @@ extension S3Client {
         body: HTTPBody,
         metadata: [String: String] = [:],
         contentType: String? = nil,
+        contentHeaders: [String: String] = [:],
         condition: S3Condition = .none,
         headers: [(name: String, value: String)] = []
     ) async throws(CloudFSError) -> S3Written {
@@ -86,7 +87,7 @@ extension S3Client {
             var call = S3Call(method: "PUT", key: key, headers: headers, body: body)
             call.weight = .data(byteCount: body.byteCount)
             call.demand(condition)
-            try call.describe(metadata, contentType: contentType)
+            try call.describe(metadata, contentType: contentType, contentHeaders: contentHeaders)
             return call
         } onAmbiguity: { error throws(CloudFSError) in
             try await self.settle(key, body, metadata, error)
@@ -143,14 +144,14 @@ extension S3Client {
     ///   - sourceIfMatch: The tag, without quotes, that it must have; some servers do not ask.
     ///   - key: The copy.
     ///   - metadata: What to replace all metadata by; `nil`: the copy keeps the source's.
-    ///   - contentType: Only with `metadata`.
+    ///   - contentHeaders: Only with `metadata`.
     ///   - condition: What must be so of the copy's key; some servers do not ask.
     func copy(
         from source: [UInt8],
         sourceIfMatch: String?,
         to key: [UInt8],
         metadata: [String: String]? = nil,
-        contentType: String? = nil,
+        contentHeaders: [String: String] = [:],
         condition: S3Condition = .none
     ) async throws(CloudFSError) -> S3Copied {
         let copySource = copySource(source)
@@ -168,7 +169,7 @@ extension S3Client {
             call.demand(condition)
             if let metadata {
                 call.headers.append((name: "x-amz-metadata-directive", value: "REPLACE"))
-                try call.describe(metadata, contentType: contentType)
+                try call.describe(metadata, contentHeaders: contentHeaders)
             }
             return call
         } consume: { answer throws(CloudFSError) in
@@ -179,7 +180,7 @@ extension S3Client {
             ).fields
             return S3Copied(
                 entityTag: S3EntityTag.unquoted((fields["ETag"] ?? "").utf8),
-                lastModified: fields["LastModified"].flatMap { S3ClientTime.iso8601($0.utf8) }
+                lastModified: fields["LastModified"].flatMap { S3Time.iso8601($0.utf8) }
             )
         }
     }

@@ -191,7 +191,7 @@ extension S3Client {
 
     /// Keeps the server's time, and tells how it differs from this machine's.
     private func noteDate(of answer: HTTPAnswer) -> Duration? {
-        guard let date = answer.header("date").flatMap(S3ClientTime.http) else { return nil }
+        guard let date = answer.header("date").flatMap(S3Time.http) else { return nil }
         let now = clocks.elapsed()
         learned.withLock { learned in
             learned.serverDate = date

@@ -41,12 +41,19 @@ enum S3AnswerCheck {
         key: [UInt8],
         size: Int64
     ) throws(CloudFSError) -> S3ObjectHead {
-        guard let modified = answer.header("last-modified").flatMap(S3ClientTime.http) else {
+        guard let modified = answer.header("last-modified").flatMap(S3Time.http) else {
             throw S3XML.failure("it has no date")
         }
         var metadata: [String: String] = [:]
+        var contentHeaders: [String: String] = [:]
         for (name, value) in answer.headers {
             let name = name.lowercased()
+            if S3ObjectHead.keptHeaders.contains(name) { contentHeaders[name] = value }
+            // How it was sent once, which some servers take for a part of the object.
+            if name == "content-encoding", value.contains("aws-chunked") {
+                let rest = value.split(separator: ",").filter { !$0.contains("aws-chunked") }
+                contentHeaders[name] = rest.isEmpty ? nil : rest.joined(separator: ",")
+            }
             guard name.hasPrefix("x-amz-meta-") else { continue }
             metadata[String(name.dropFirst("x-amz-meta-".count))] = value
         }
@@ -58,7 +65,7 @@ enum S3AnswerCheck {
                 lastModified: modified
             ),
             userMetadata: metadata,
-            contentType: answer.header("content-type"),
+            contentHeaders: contentHeaders,
             versionID: versionID(answer)
         )
     }
@@ -108,7 +115,7 @@ enum S3AnswerCheck {
         _ = try await answer.wholeBody(atMost: S3XML.maximumByteCount)
         return S3Written(
             entityTag: S3EntityTag.unquoted((answer.header("etag") ?? "").utf8),
-            serverDate: answer.header("date").flatMap(S3ClientTime.http),
+            serverDate: answer.header("date").flatMap(S3Time.http),
             versionID: versionID(answer)
         )
     }

@@ -45,12 +45,17 @@ struct S3Call: Sendable {
     /// - Throws: `invalidArgument` for what no header can carry.
     mutating func describe(
         _ metadata: [String: String],
-        contentType: String?
+        contentType: String? = nil,
+        contentHeaders: [String: String] = [:]
     ) throws(CloudFSError) {
         for (name, value) in metadata.sorted(by: { $0.key < $1.key }) {
             headers.append((name: "x-amz-meta-\(name)", value: value))
         }
-        if let contentType { headers.append((name: "content-type", value: contentType)) }
+        var contentHeaders = contentHeaders
+        if let contentType { contentHeaders["content-type"] = contentType }
+        for (name, value) in contentHeaders.sorted(by: { $0.key < $1.key }) {
+            headers.append((name: name, value: value))
+        }
         for (name, value) in headers where !Self.isHeader(name, value) {
             throw CloudFSError(.invalidArgument, "metadata \(name) cannot be sent as it is")
         }

@@ -39,7 +39,7 @@ struct S3CredentialProcess: Sendable {
         }
         var expiration: Timestamp?
         if let text = answer.expiration {
-            expiration = S3CredentialTime.moment(text)
+            expiration = S3Time.iso8601(text)
             if expiration == nil { throw failure(.unauthenticated, "printed no valid Expiration") }
         }
         guard

@@ -63,7 +63,7 @@ struct S3CredentialSearch: Sendable {
             secretAccessKey: environment["AWS_SECRET_ACCESS_KEY"],
             sessionToken: environment["AWS_SESSION_TOKEN"] ?? environment["AWS_SECURITY_TOKEN"],
             expiration: environment["AWS_CREDENTIAL_EXPIRATION"]
-                .flatMap(S3CredentialTime.moment),
+                .flatMap(S3Time.iso8601),
             source: "the environment"
         )
     }

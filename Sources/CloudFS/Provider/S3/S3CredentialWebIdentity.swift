@@ -135,7 +135,7 @@ struct S3CredentialWebIdentity: Sendable, Equatable {
                 accessKeyID: Self.value(of: "AccessKeyId", in: text),
                 secretAccessKey: Self.value(of: "SecretAccessKey", in: text),
                 sessionToken: Self.value(of: "SessionToken", in: text),
-                expiration: Self.value(of: "Expiration", in: text).flatMap(S3CredentialTime.moment),
+                expiration: Self.value(of: "Expiration", in: text).flatMap(S3Time.iso8601),
                 source: "the answer of \(host)"
             )
         else {

@@ -6,10 +6,10 @@ import Synchronization
 /// A record's key is the server's time, the device, and its count: so that records sort by time
 /// and a lost one leaves a gap. What a record says is a hint; the truth is looked up.
 final class S3Journal: Sendable {
-    private let client: S3Client
-    private let folder: [UInt8]
+    let client: S3Client
+    let folder: [UInt8]
+    let settings: S3ProviderSettings
     private let deviceID: String
-    private let settings: S3ProviderSettings
     private let logger: Logger
     private let writing: S3JournalWriter
     private let state = Mutex(State())
@@ -27,13 +27,17 @@ final class S3Journal: Sendable {
         var page = 0
         /// Keys of the records that were read, and of those from before the beginning.
         var seen: Set<[UInt8]> = []
-        /// The time of the latest record that was seen, in milliseconds.
+        /// The server's time in milliseconds up to which all is known, or the latest record's.
         var latest: Int64 = 0
+        /// From when on, in the server's time, the first record of a device has the count 1.
+        var countedSince: Int64 = 0
         /// The last count that was seen of each device, and since when counts are missing.
         var counts: [String: Int64] = [:]
         var gaps: [String: Gap] = [:]
         /// What other devices should have been told.
         var owed: Set<ChangeHint> = []
+        /// What is told later, and when.
+        var deferred: [ChangeHint: Duration] = [:]
         var lastUse = Duration.zero
         var lastPoll = Duration.zero
         var lastScan = Duration.zero
@@ -43,6 +47,11 @@ final class S3Journal: Sendable {
     private static let overlap: Int64 = 120_000
     /// After which time without a look everything is compared; records may be gone by then.
     private static let longestAbsence = Duration.seconds(1_800)
+    /// How long after a folder's appearance it is told that all in it is to be compared: who hears
+    /// it at once does not know the folder yet, and compares the one above.
+    static let subtreeDelay = Duration.seconds(3)
+    /// Of how many devices, or starts of a device, counts are remembered.
+    private static let mostDevices = 10_000
 
     init(
         client: S3Client,
@@ -103,7 +112,12 @@ final class S3Journal: Sendable {
     }
 
     /// Waits until there is something new after `anchor`.
-    func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
+    ///
+    /// - Parameter whileWaiting: Called after each look that found nothing.
+    func changes(
+        after anchor: SyncAnchor?,
+        whileWaiting: () -> Void = {}
+    ) async throws(CloudFSError) -> ChangePage {
         guard let anchor else { return try await begin() }
         guard anchor == current else {
             return ChangePage(hints: [.subtree(.root)], anchor: try await begin().anchor)
@@ -112,7 +126,10 @@ final class S3Journal: Sendable {
             await waitForTurn()
             if Task.isCancelled { throw CloudFSError(.cancelled, "waiting for changes ended") }
             let hints = try await poll()
-            guard !hints.isEmpty else { continue }
+            guard !hints.isEmpty else {
+                whileWaiting()
+                continue
+            }
             state.withLock { $0.page += 1 }
             return ChangePage(hints: hints, anchor: current)
         }
@@ -131,8 +148,13 @@ final class S3Journal: Sendable {
             state.epoch += 1
             state.seen = Set(keys)
             state.latest = time
+            state.countedSince = time
             state.counts = [:]
+            for key in keys.compactMap({ S3JournalKey($0) }) {
+                state.counts[key.device] = max(state.counts[key.device] ?? 0, key.count)
+            }
             state.gaps = [:]
+            state.deferred = [:]
             state.lastPoll = now
             state.lastScan = now
             state.lastUse = now
@@ -140,7 +162,7 @@ final class S3Journal: Sendable {
         return ChangePage(hints: [], anchor: current)
     }
 
-    private func serverMilliseconds() async throws(CloudFSError) -> Int64 {
+    func serverMilliseconds() async throws(CloudFSError) -> Int64 {
         if client.serverNow == nil {
             _ = try await client.list(prefix: folder, delimiter: false, limit: 1)
         }
@@ -157,17 +179,25 @@ final class S3Journal: Sendable {
     }
 
     private func poll() async throws(CloudFSError) -> [ChangeHint] {
-        let start = state.withLock { $0.latest } - Self.overlap
+        let begun = client.clocks.elapsed()
+        // A server's clock may go back.
+        let start = min(state.withLock { $0.latest }, try await serverMilliseconds()) - Self.overlap
         let listed = try await list(from: start)
         let time = try await serverMilliseconds()
         let now = client.clocks.elapsed()
         let fresh = state.withLock { state in listed.filter { !state.seen.contains($0) } }
-        var hints = await read(fresh)
+        var hints = await read(fresh.filter { S3JournalFloor.milliseconds($0) == nil })
+        // Of the future it says nothing.
+        let floor = listed.compactMap(S3JournalFloor.milliseconds).filter { $0 <= time }.max() ?? 0
         // Only what was read is known: after a failure above it is news again.
         let mustScan = state.withLock { state in
-            let wasAway = now - state.lastPoll > Self.longestAbsence
+            let listedAt = time - (now - begun).milliseconds
+            // This machine's own clock stands still while it sleeps.
+            let away = max(now - state.lastPoll, .milliseconds(listedAt - state.latest))
+            let wasAway = away > Self.longestAbsence || state.latest < floor
             // What is older than the overlap is never listed again.
             state.seen = Set(listed)
+            state.latest = max(state.latest, listedAt)
             state.lastPoll = now
             var isScanDue = now - state.lastScan > settings.scanInterval
             if !fresh.isEmpty { state.lastUse = now }
@@ -182,7 +212,23 @@ final class S3Journal: Sendable {
             return wasAway || isScanDue
         }
         if mustScan { hints.insert(.subtree(.root)) }
-        return Array(hints)
+        return Array(deferring(hints, at: now))
+    }
+
+    /// Takes those hints out that are for later, and adds those whose time has come.
+    private func deferring(_ hints: Set<ChangeHint>, at now: Duration) -> Set<ChangeHint> {
+        state.withLock { state in
+            var told = hints
+            for case .subtree(let path) in hints where !path.isRoot {
+                told.remove(.subtree(path))
+                state.deferred[.subtree(path)] = now + Self.subtreeDelay
+            }
+            // Comparing everything is comparing this too.
+            if hints.contains(.subtree(.root)) { state.deferred = [:] }
+            let due = state.deferred.filter { $0.value <= now }.map(\.key)
+            for hint in due { state.deferred[hint] = nil }
+            return told.union(due)
+        }
     }
 
     /// Notes counts and times, and which counts are missing.
@@ -194,9 +240,15 @@ final class S3Journal: Sendable {
         notAfter time: Int64,
         _ state: inout State
     ) {
+        if state.counts.count > Self.mostDevices {
+            state.counts = [:]
+            state.gaps = [:]
+            state.countedSince = time
+        }
         for key in keys.compactMap({ S3JournalKey($0) }) {
             state.latest = max(state.latest, min(key.milliseconds, time))
-            let last = state.counts[key.device]
+            let isNew = (key.begun ?? 0) > state.countedSince
+            let last = state.counts[key.device] ?? (isNew ? 0 : nil)
             if let last, key.count > last + 1 {
                 // Of a long gap the end will do: who comes late comes soon.
                 let missing = (last + 1..<key.count).suffix(Self.mostRecords)
@@ -223,7 +275,7 @@ final class S3Journal: Sendable {
 
     /// Reads records; one that cannot be read means that everything may have changed.
     private func read(_ keys: [[UInt8]]) async -> Set<ChangeHint> {
-        let others = keys.filter { S3JournalKey($0)?.device != deviceID }
+        let others = keys.filter { S3JournalKey($0)?.owner != deviceID[...] }
         guard others.count <= Self.mostRecords else { return [.subtree(.root)] }
         return await withTaskGroup(of: Set<ChangeHint>.self) { group in
             for key in others {
@@ -252,67 +304,9 @@ final class S3Journal: Sendable {
     }
 }
 
-/// Writes records, those that come while one is on its way together.
-private actor S3JournalWriter {
-    private let client: S3Client
-    private let folder: [UInt8]
-    private let deviceID: String
-    private var count: Int64 = 0
-    private var batch: Batch?
-    private var running: Task<CloudFSError?, Never>?
-
-    /// Hints that go into one record.
-    private struct Batch {
-        var hints: Set<ChangeHint> = []
-        var task: Task<CloudFSError?, Never>
-    }
-
-    init(client: S3Client, folder: [UInt8], deviceID: String) {
-        self.client = client
-        self.folder = folder
-        self.deviceID = deviceID
-    }
-
-    func record(_ hints: [ChangeHint]) async throws(CloudFSError) {
-        let task: Task<CloudFSError?, Never>
-        if batch != nil {
-            batch?.hints.formUnion(hints)
-            task = batch?.task ?? Task { nil }
-        } else {
-            let previous = running
-            task = Task {
-                _ = await previous?.value
-                return await self.write()
-            }
-            batch = Batch(hints: Set(hints), task: task)
-            running = task
-        }
-        if let error = await task.value { throw error }
-    }
-
-    private func write() async -> CloudFSError? {
-        let hints = batch?.hints ?? []
-        batch = nil
-        do throws(CloudFSError) {
-            for body in S3JournalRecord.bodies(of: hints) { try await put(body) }
-            return nil
-        } catch {
-            return error
-        }
-    }
-
-    /// A record that arrives long after the time in its key may be overlooked: it is written again.
-    private func put(_ body: [UInt8]) async throws(CloudFSError) {
-        while true {
-            let now = client.serverNow ?? client.clocks.now()
-            count += 1
-            let key = S3JournalKey(
-                milliseconds: now.nanoseconds / 1_000_000,
-                device: deviceID,
-                count: count
-            )
-            _ = try await client.put(folder + key.bytes, body: .bytes(body))
-            guard let end = client.serverNow, end.since(now) > .seconds(60) else { return }
-        }
+extension Duration {
+    /// Whole milliseconds.
+    fileprivate var milliseconds: Int64 {
+        components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000
     }
 }

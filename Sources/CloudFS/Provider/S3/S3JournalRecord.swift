@@ -1,7 +1,7 @@
 /// The key of a record, without the journal's folder.
 struct S3JournalKey: Sendable, Equatable {
     var milliseconds: Int64
-    /// Letters and digits.
+    /// Which device, and since when it runs: counts begin anew with each start.
     var device: String
     var count: Int64
 
@@ -23,12 +23,44 @@ struct S3JournalKey: Sendable, Equatable {
         device = String(parts[1])
     }
 
+    /// The device without the time.
+    var owner: Substring { device.prefix { $0 != "." } }
+
+    /// When the device began to count, in milliseconds; `nil` if the key does not tell.
+    var begun: Int64? {
+        let parts = device.split(separator: ".")
+        return parts.count == 2 ? Int64(parts[1], radix: 16) : nil
+    }
+
+    /// How a device is called that began to count at a time of the server.
+    static func device(_ owner: String, since milliseconds: Int64) -> String {
+        "\(owner).\(String(max(0, milliseconds), radix: 16))"
+    }
+
     var bytes: [UInt8] { Self.time(milliseconds) + Array("-\(device)-\(count)".utf8) }
 
     /// 15 digits, so that keys sort by time.
     static func time(_ milliseconds: Int64) -> [UInt8] {
         let digits = String(milliseconds)
         return Array((String(repeating: "0", count: max(0, 15 - digits.count)) + digits).utf8)
+    }
+}
+
+/// The key of the journal's floor: records older than it may be gone.
+///
+/// It sorts behind all records, so that every listing of new ones has it too.
+enum S3JournalFloor {
+    static let stem = Array("floor-".utf8)
+
+    static func bytes(_ milliseconds: Int64) -> [UInt8] { stem + S3JournalKey.time(milliseconds) }
+
+    /// Reads the end of a key; `nil` if it is no floor's.
+    static func milliseconds(_ key: [UInt8]) -> Int64? {
+        let name = Array(key.suffix(while: { $0 != UInt8(ascii: "/") }))
+        guard name.starts(with: stem) else { return nil }
+        return Int64(String(decoding: name.dropFirst(stem.count), as: UTF8.self)).flatMap {
+            $0 >= 0 ? $0 : nil
+        }
     }
 }
 

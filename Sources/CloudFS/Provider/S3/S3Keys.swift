@@ -63,15 +63,11 @@ struct S3Keys: Sendable {
     private static func escaped(_ part: [UInt8]) -> [UInt8] {
         part.flatMap { byte -> [UInt8] in
             switch byte {
-            case 0, slash, percent, UInt8(ascii: "~"): [percent] + hex(byte)
+            case 0, slash, percent, UInt8(ascii: "~"):
+                [percent] + Hexadecimal.digits(of: [byte], capitals: true)
             default: [byte]
             }
         }
-    }
-
-    private static func hex(_ byte: UInt8) -> [UInt8] {
-        let digits = Array("0123456789ABCDEF".utf8)
-        return [digits[Int(byte >> 4)], digits[Int(byte & 15)]]
     }
 
     // MARK: - Long parts
@@ -85,7 +81,8 @@ struct S3Keys: Sendable {
 
     /// `~` and the first 8 bytes of the part's SHA-256.
     private static func longTail(_ part: [UInt8]) -> [UInt8] {
-        [UInt8(ascii: "~")] + SHA256.hash(data: part).prefix(8).flatMap { hex($0) }
+        [UInt8(ascii: "~")]
+            + Hexadecimal.digits(of: SHA256.hash(data: part).prefix(8), capitals: true)
     }
 
     // MARK: - Name to key

@@ -38,7 +38,7 @@ enum S3LoginFile {
         ]
         if let token = credentials.sessionToken { lines.append("aws_session_token = \(token)") }
         if let expiration = credentials.expiration {
-            lines.append("aws_credential_expiration = \(S3CredentialTime.extended(expiration))")
+            lines.append("aws_credential_expiration = \(S3Time.extended(expiration))")
         }
         let folder = path.lastIndex(of: "/").map { path[..<$0] } ?? "."
         try makeFolder(String(folder))
@@ -106,7 +106,7 @@ extension S3Credentials {
                 accessKeyID: values["aws_access_key_id"],
                 secretAccessKey: values["aws_secret_access_key"],
                 sessionToken: values["aws_session_token"] ?? values["aws_security_token"],
-                expiration: expiration.flatMap(S3CredentialTime.moment),
+                expiration: expiration.flatMap(S3Time.iso8601),
                 source: source
             )
         else { return nil }

@@ -14,9 +14,19 @@ struct S3ObjectHead: Sendable, Equatable {
     var object: S3Object
     /// The `x-amz-meta-…` headers without that prefix: names in lower case.
     var userMetadata: [String: String]
-    var contentType: String?
+    /// `content-type`, `cache-control` and the others that say what the bytes are: names in
+    /// lower case.
+    var contentHeaders: [String: String] = [:]
     /// `x-amz-version-id`, of a bucket with versions.
     var versionID: String?
+
+    var contentType: String? { contentHeaders["content-type"] }
+
+    /// The headers that belong to the object, and are lost unless they are sent with every copy.
+    static let keptHeaders: Set<String> = [
+        "cache-control", "content-disposition", "content-encoding", "content-language",
+        "content-type", "expires",
+    ]
 }
 
 /// One page of a listing; the listing is complete when `next` is `nil`.

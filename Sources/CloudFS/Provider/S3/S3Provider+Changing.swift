@@ -1,144 +1,7 @@
-import Glibc
-
 /// Everything that writes to the bucket.
 ///
 /// Each change ends when it is also in the journal, so that other devices hear of it.
 extension S3Provider {
-    // MARK: - Uploads
-
-    func upload(
-        _ source: UploadSource,
-        to path: RemotePath,
-        replacing base: ItemVersion?
-    ) async throws(CloudFSError) -> RemoteItem {
-        let place = try await placeToChange(path)
-        try Self.requireFileName(path, place)
-        try await requireFolder(path.parent)
-        let kept = try await checkBeforeWriting(path, place, replacing: base)
-        let upload = S3FileUpload(
-            key: place.key,
-            path: path,
-            source: source,
-            base: base,
-            metadata: try S3Metadata.headers(
-                source.metadata,
-                kind: .file,
-                documentID: source.documentID,
-                attributes: source.attributes,
-                kept: kept?.userMetadata ?? [:]
-            ),
-            contentType: kept?.contentType
-        )
-        let written: S3Written
-        do throws(CloudFSError) {
-            if source.byteCount <= settings.partByteCount {
-                written = try await sendWhole(upload)
-            } else {
-                written = try await sendInParts(upload)
-            }
-        } catch  where error.code == .remoteChanged || error.code == .exists {
-            try await abandonUpload(of: place.key)
-            if error.code == .remoteChanged, try await !exists(place.key) {
-                throw Self.notFound(path)
-            }
-            throw error
-        }
-        return try await finish(upload, written)
-    }
-
-    /// The item that was made of an upload, whatever another device did since.
-    private func finish(
-        _ upload: S3FileUpload,
-        _ written: S3Written
-    ) async throws(CloudFSError) -> RemoteItem {
-        guard let name = upload.path.name else { throw Self.notFound(upload.path) }
-        var head = try await client.head(upload.key)
-        let isOurs =
-            head.userMetadata == upload.metadata && head.object.size == upload.source.byteCount
-            && (written.entityTag.isEmpty || written.entityTag == head.object.entityTag)
-        if !isOurs {
-            // Replaced already: the version we made is told, so that the other one is seen as new.
-            head.object.entityTag = written.entityTag.isEmpty ? "replaced" : written.entityTag
-            head.object.size = upload.source.byteCount
-            head.userMetadata = upload.metadata
-        }
-        let item = try await describe(head, as: name)
-        await journal.announce([.children(of: upload.path.parent)])
-        return item
-    }
-
-    /// Looks at what is there, as far as the server does not do it in the request itself.
-    ///
-    /// - Returns: The object that will be replaced.
-    private func checkBeforeWriting(
-        _ path: RemotePath,
-        _ place: Place,
-        replacing base: ItemVersion?
-    ) async throws(CloudFSError) -> S3ObjectHead? {
-        guard let base else {
-            guard try await self.folder(place, as: ItemName("folder")) == nil else {
-                throw CloudFSError(.exists, "\"\(path)\" is a folder in the bucket")
-            }
-            if !rules.create, try await exists(place.key) {
-                throw CloudFSError(.exists, "\"\(path)\" is in the bucket already")
-            }
-            return nil
-        }
-        return try await meantFile(place, base, path)
-    }
-
-    private func sendWhole(_ upload: S3FileUpload) async throws(CloudFSError) -> S3Written {
-        let (source, path) = (upload.source, upload.path)
-        var bytes: [UInt8] = []
-        while bytes.count < Int(source.byteCount) {
-            let offset = bytes.count
-            let count = min(1 << 20, Int(source.byteCount) - offset)
-            try await source.willSend(count)
-            bytes += try await read(source.descriptor, Int64(offset)..<Int64(offset + count), path)
-        }
-        guard source.isUnchanged() else { throw Self.changedWhileSent(path) }
-        let written = try await client.put(
-            upload.key,
-            body: .bytes(bytes),
-            metadata: upload.metadata,
-            contentType: upload.contentType,
-            condition: rules.condition(replacing: upload.base.map(Self.entityTag))
-        )
-        source.didSend(source.byteCount)
-        return written
-    }
-
-    /// Reads a range of a file that is not to end before it.
-    func read(
-        _ descriptor: Int32,
-        _ range: Range<Int64>,
-        _ path: RemotePath
-    ) async throws(CloudFSError) -> [UInt8] {
-        let bytes = try await S3Provider.pool.engine { () throws -> [UInt8] in
-            var bytes = [UInt8](repeating: 0, count: range.count)
-            var filled = 0
-            while filled < bytes.count {
-                let count = bytes.withUnsafeMutableBytes { buffer in
-                    pread(
-                        descriptor,
-                        buffer.baseAddress?.advanced(by: filled),
-                        buffer.count - filled,
-                        Int(range.lowerBound) + filled
-                    )
-                }
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else { throw Self.changedWhileSent(path) }
-                filled += count
-            }
-            return bytes
-        }
-        return bytes
-    }
-
-    static func changedWhileSent(_ path: RemotePath) -> CloudFSError {
-        CloudFSError(.cancelled, "\"\(path)\" was changed while it was sent")
-    }
-
     /// Looks at what was made, and tells the other devices.
     private func finish(_ path: RemotePath, _ place: Place) async throws(CloudFSError) -> RemoteItem
     {
@@ -158,20 +21,22 @@ extension S3Provider {
         let place = try await placeToChange(path)
         guard let name = path.name else { throw Self.notFound(path) }
         try await requireFolder(path.parent)
-        try await requireFree(path, place)
         let headers = try S3Metadata.headers(
             metadata,
             kind: .folder,
             documentID: documentID,
             attributes: [:]
         )
-        _ = try await client.put(
-            place.folderKey,
-            body: .bytes([]),
-            metadata: headers,
-            contentType: S3Metadata.folderType,
-            condition: rules.condition(replacing: nil)
-        )
+        try await make(headers, at: place.folderKey) { () async throws(CloudFSError) in
+            try await requireFree(path, place)
+            _ = try await client.put(
+                place.folderKey,
+                body: .bytes([]),
+                metadata: headers,
+                contentType: S3Metadata.folderType,
+                condition: rules.condition(replacing: nil)
+            )
+        }
         noteFolder(place.folderKey, isMarked: true)
         let item = markedFolder(try await client.head(place.folderKey), as: name)
         await journal.announce([.children(of: path.parent)])
@@ -187,24 +52,40 @@ extension S3Provider {
         let place = try await placeToChange(path)
         try Self.requireFileName(path, place)
         try await requireFolder(path.parent)
-        try await requireFree(path, place)
         let headers = try S3Metadata.headers(
             metadata,
             kind: .symlink,
             documentID: documentID,
             attributes: [:]
         )
-        _ = try await client.put(
-            place.key,
-            body: .bytes(target),
-            metadata: headers,
-            contentType: S3Metadata.symlinkType,
-            condition: rules.condition(replacing: nil)
-        )
+        try await make(headers, at: place.key) { () async throws(CloudFSError) in
+            try await requireFree(path, place)
+            _ = try await client.put(
+                place.key,
+                body: .bytes(target),
+                metadata: headers,
+                contentType: S3Metadata.symlinkType,
+                condition: rules.condition(replacing: nil)
+            )
+        }
         return try await finish(path, place)
     }
 
-    private func requireFree(_ path: RemotePath, _ place: Place) async throws(CloudFSError) {
+    /// Makes something new, unless an earlier try did whose answer was lost: the metadata has the
+    /// document's own identity.
+    private func make(
+        _ metadata: [String: String],
+        at key: [UInt8],
+        _ request: () async throws(CloudFSError) -> Void
+    ) async throws(CloudFSError) {
+        do throws(CloudFSError) {
+            try await request()
+        } catch  where error.code == .exists {
+            guard try await headIfPresent(key)?.userMetadata == metadata else { throw error }
+        }
+    }
+
+    func requireFree(_ path: RemotePath, _ place: Place) async throws(CloudFSError) {
         let taken = CloudFSError(.exists, "\"\(path)\" is in the bucket already")
         if try await exists(place.key) { throw taken }
         if try await folder(place, as: ItemName("folder")) != nil { throw taken }
@@ -264,14 +145,18 @@ extension S3Provider {
         } else {
             _ = try await meantFile(place, base, path)
             try await keepFolder(path.parent)
-            do throws(CloudFSError) {
-                try await client.delete(place.key, ifMatch: Self.entityTag(base))
-            } catch  where error.code == .remoteChanged {
-                // The answer may have been lost after the work was done.
-                guard try await !exists(place.key) else { throw error }
-            }
+            try await deleteMeant(place.key, base)
         }
         await journal.announce([.children(of: path.parent)])
+    }
+
+    func deleteMeant(_ key: [UInt8], _ base: ItemVersion) async throws(CloudFSError) {
+        do throws(CloudFSError) {
+            try await client.delete(key, ifMatch: Self.entityTag(base))
+        } catch  where error.code == .remoteChanged {
+            // The answer may have been lost after the work was done.
+            guard try await !exists(key) else { throw error }
+        }
     }
 
     private func deleteFolder(_ path: RemotePath, _ place: Place) async throws(CloudFSError) {
@@ -285,78 +170,8 @@ extension S3Provider {
         forgetFolder(place.folderKey)
     }
 
-    // MARK: - Moving
-
-    func move(
-        from source: RemotePath,
-        to destination: RemotePath,
-        base: ItemVersion
-    ) async throws(CloudFSError) -> RemoteItem {
-        let from = try await placeToChange(source)
-        let target = try await placeToChange(destination)
-        guard let name = destination.name else { throw Self.notFound(destination) }
-        guard !target.folderKey.starts(with: from.folderKey) else {
-            throw CloudFSError(.invalidArgument, "\"\(source)\" cannot be moved into itself")
-        }
-        if base.content == Self.folderToken {
-            let isUnfinished = try await isMoving(from.folderKey, to: target.folderKey)
-            if !isUnfinished {
-                guard try await folder(from, as: name) != nil else { throw Self.notFound(source) }
-                try await requireFolder(destination.parent)
-                try await requireFree(destination, target)
-                try await identify(from.folderKey)
-            }
-            try await keepFolder(source.parent)
-            try await moveFolder(from.folderKey, to: target.folderKey)
-        } else {
-            let head = try await meantFile(from, base, source)
-            try await requireFolder(destination.parent)
-            try Self.requireFileName(destination, target)
-            let tag = Self.entityTag(base)
-            // A copy that is there already was made before an interruption.
-            if try await !isCopy(target.key, of: head) {
-                try await requireFree(destination, target)
-                try await copy(head, to: target.key)
-            }
-            try await keepFolder(source.parent)
-            try await client.delete(from.key, ifMatch: tag)
-        }
-        let item = try await self.item(at: destination)
-        var hints = [ChangeHint.children(of: source.parent), .children(of: destination.parent)]
-        if item.kind == .folder { hints.append(.subtree(destination)) }
-        await journal.announce(hints)
-        return item
-    }
-
-    /// Gives a folder's marker the identity that the folder has been shown with: it is known by it
-    /// again in its new place.
-    private func identify(_ folderKey: [UInt8]) async throws(CloudFSError) {
-        let head = try await headIfPresent(folderKey)
-        guard head?.userMetadata["cloudfs-id"] == nil, (head?.object.size ?? 0) == 0 else { return }
-        let id = S3Metadata.documentID([:], key: folderKey, container: identity)
-        var metadata = head?.userMetadata ?? [:]
-        metadata["cloudfs-id"] = id.description
-        _ = try await client.put(
-            folderKey,
-            body: .bytes([]),
-            metadata: metadata,
-            contentType: S3Metadata.folderType
-        )
-    }
-
-    private func isCopy(_ key: [UInt8], of head: S3ObjectHead) async throws(CloudFSError) -> Bool {
-        do throws(CloudFSError) {
-            let other = try await client.head(key)
-            return other.object.entityTag == head.object.entityTag
-                && other.object.size == head.object.size
-                && other.userMetadata == head.userMetadata && head.userMetadata["cloudfs-id"] != nil
-        } catch  where error.code == .notFound && Self.isAbsence(error) {
-            return false
-        }
-    }
-
     /// - Throws: `invalidName` for a name that only a folder can have.
-    private static func requireFileName(
+    static func requireFileName(
         _ path: RemotePath,
         _ place: Place
     ) throws(CloudFSError) {
@@ -379,7 +194,7 @@ extension S3Provider {
                 sourceIfMatch: source.object.entityTag,
                 to: key,
                 metadata: metadata,
-                contentType: metadata == nil ? nil : source.contentType
+                contentHeaders: metadata == nil ? [:] : source.contentHeaders
             )
             return
         }
@@ -388,15 +203,4 @@ extension S3Provider {
 
     /// What a server copies in one request: 5 GiB.
     static let longestCopy: Int64 = 5 << 30
-}
-
-/// A file on its way to the bucket.
-struct S3FileUpload: Sendable {
-    var key: [UInt8]
-    var path: RemotePath
-    var source: UploadSource
-    var base: ItemVersion?
-    var metadata: [String: String]
-    /// Of the object that is replaced.
-    var contentType: String?
 }

@@ -1,7 +1,9 @@
+import Foundation
+
 extension S3WriteRules: CustomStringConvertible {
     /// For people, in `cloudfs status`.
     var description: String {
-        if isReadOnly { return "none: the credentials may only read" }
+        if isReadOnly { return "none: the credentials do not permit to write and delete" }
         let match =
             switch replace {
             case .none: String?.none
@@ -47,11 +49,13 @@ extension S3Provider {
     private func storedIdentity() async throws(CloudFSError) -> String? {
         let bytes = S3Bytes()
         do throws(CloudFSError) {
-            _ = try await client.get(containerKey, range: nil, ifMatch: nil) { _, piece in
-                if bytes.all.count < 256 { bytes.append(piece) }
+            _ = try await client.get(containerKey, range: 0..<256, ifMatch: nil) { _, piece in
+                bytes.append(piece)
             }
         } catch  where error.code == .notFound && Self.isAbsence(error) {
             return nil
+        } catch  where error.cause as? S3Failure == .rangeNotSatisfiable {
+            logger.debug("the container's identity is empty")
         }
         let text = String(decoding: bytes.all.prefix { $0 != 0x0a }, as: UTF8.self)
         guard DocumentID(text) != nil else {
@@ -75,7 +79,7 @@ extension S3Provider {
                 condition: .ifNoneMatchAny
             )
         } catch  where error.code == .denied {
-            setConnected(identity: "", rules: S3WriteRules(isProbed: true, isReadOnly: true))
+            try await keep(S3WriteRules(isProbed: true, isReadOnly: true), as: "")
             let endpoint = client.endpoint
             let address = "\(endpoint.host):\(endpoint.port)/\(endpoint.bucket)"
             return S3Metadata.documentID([:], key: keys.prefix, container: address).description
@@ -92,11 +96,17 @@ extension S3Provider {
 
     /// Finds out once which conditions the server honours.
     private func probe(as identity: String) async throws(CloudFSError) {
-        guard !hasProbed else { return setConnected(identity: identity, rules: rules) }
+        // What was forbidden may be permitted by now.
+        guard !hasProbed || rules.isReadOnly else {
+            return setConnected(identity: identity, rules: rules)
+        }
         var rules = S3WriteRules(isProbed: true)
         let key = keys.room + Array("probe-\(DocumentID.random())".utf8)
         do throws(CloudFSError) {
-            let written = try await client.put(key, body: .bytes([1]))
+            let body = HTTPBody.bytes([1])
+            let written = try await client.put(key, body: body)
+            let digest = try await client.transport.md5(of: body)
+            rules.tagsAreDigests = written.entityTag.lowercased() == digest
             rules.create = try await isRefused(key, .ifNoneMatchAny)
             for form in [S3WriteRules.Replacing.unquoted, .quoted] {
                 rules.replace = form
@@ -114,7 +124,26 @@ extension S3Provider {
             "conditional writes of the bucket",
             metadata: ["create": "\(rules.create)", "replace": "\(rules.replace)"]
         )
+        try await keep(rules, as: identity)
+    }
+
+    /// Uses these rules; whether anything may be written is remembered until the next start too.
+    private func keep(
+        _ rules: S3WriteRules,
+        as identity: String
+    ) async throws(CloudFSError) {
         setConnected(identity: identity, rules: rules)
+        guard let path = readOnlyMark else { return }
+        let isReadOnly = rules.isReadOnly
+        try await pool.engine { () throws in
+            let isMarked = FileManager.default.fileExists(atPath: path)
+            guard isMarked != isReadOnly else { return }
+            if isReadOnly {
+                try Data().write(to: URL(filePath: path))
+            } else {
+                try FileManager.default.removeItem(atPath: path)
+            }
+        }
     }
 
     private func isRefused(
@@ -135,7 +164,7 @@ extension S3Provider {
     // MARK: - Changes
 
     func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
-        let page = try await journal.changes(after: anchor)
+        let page = try await journal.changes(after: anchor) { self.sweepIfDue() }
         // Whoever begins or ends to move a folder says so in the journal.
         if !page.hints.isEmpty {
             forgetFolders()
@@ -172,6 +201,15 @@ extension S3Provider {
         try await keepLogin(entered)
         // Another key may be permitted to do other things.
         forgetProbe()
+        guard !identity.isEmpty else { return }
+        do throws(CloudFSError) {
+            try await probe(as: identity)
+        } catch {
+            logger.notice(
+                "it is not known yet what may be written",
+                metadata: ["error": "\(error)"]
+            )
+        }
     }
 
     var serverNotes: [String: String] {

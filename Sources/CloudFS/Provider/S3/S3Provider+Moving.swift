@@ -1,5 +1,3 @@
-import Foundation
-
 /// Folders have no place of their own in a bucket: moving one is copying all that is in it.
 ///
 /// An intent in `.cloudfs/moves` says what is on its way, so that a move that was interrupted goes
@@ -20,25 +18,50 @@ extension S3Provider {
     /// Copies all objects below one key to below another, then deletes the first.
     ///
     /// Nothing is deleted before everything was copied, and only what was copied.
-    func moveFolder(_ source: [UInt8], to target: [UInt8]) async throws(CloudFSError) {
+    ///
+    /// - Parameter hints: Where one of both folders appears or disappears.
+    func moveFolder(
+        _ source: [UInt8],
+        to target: [UInt8],
+        telling hints: [ChangeHint]
+    ) async throws(CloudFSError) {
         let key = intentKey(source, target)
-        if try await intent(at: key)?.isCopied != true {
-            try await write(S3MoveIntent(source: source, target: target, isCopied: false), at: key)
-            try await copyAll(source, target)
-            try await write(S3MoveIntent(source: source, target: target, isCopied: true), at: key)
+        let known = try await intent(at: key)?.isCopied
+        var intent = S3MoveIntent(source: source, target: target, device: deviceID)
+        let move = S3Move(source: source, target: target, key: key, at: client.clocks.elapsed())
+        if known != true {
+            try await write(intent, at: key, telling: hints)
+            try await copyAll(move)
         }
-        try await deleteCopied(source, target)
+        intent.isCopied = true
+        try await write(intent, at: key, telling: hints)
+        try await deleteCopied(move)
         forgetFolder(source)
         try await client.delete(key)
         setHidden(nil, by: key)
     }
 
-    private func write(_ intent: S3MoveIntent, at key: [UInt8]) async throws(CloudFSError) {
+    private func write(
+        _ intent: S3MoveIntent,
+        at key: [UInt8],
+        telling hints: [ChangeHint]
+    ) async throws(CloudFSError) {
         // Hidden before anybody could see it, and shown only when everybody can know.
         if !intent.isCopied { setHidden(intent.hidden, by: key) }
         _ = try await client.put(key, body: .bytes(intent.bytes))
         if intent.isCopied { setHidden(intent.hidden, by: key) }
-        await journal.announce([.subtree(.root)])
+        await journal.announce(hints)
+    }
+
+    /// Says now and then that the move goes on: of one that nobody speaks of, both folders are
+    /// shown to others.
+    private func keepTold(_ move: S3Move, isCopied: Bool) async throws(CloudFSError) {
+        guard move.mustBeTold(at: client.clocks.elapsed(), each: settings.moveToldEvery) else {
+            return
+        }
+        var intent = S3MoveIntent(source: move.source, target: move.target, device: deviceID)
+        intent.isCopied = isCopied
+        _ = try await client.put(move.key, body: .bytes(intent.bytes))
     }
 
     /// Learns which moves are under way, on this device or another.
@@ -46,17 +69,22 @@ extension S3Provider {
         var isCurrent = false
         while !isCurrent {
             let mark = hiddenChanges
-            var keys: [[UInt8]] = []
-            let oldest = (client.serverNow ?? client.clocks.now()) + .seconds(-86_400)
+            var found: [S3Object] = []
+            let now = client.serverNow ?? client.clocks.now()
             try await client.listAll(prefix: movesFolder, delimiter: false) {
                 page throws(CloudFSError) in
                 // Nobody goes on with a move of yesterday: what there is of it is shown.
-                keys += page.objects.filter { $0.lastModified > oldest }.map(\.key)
+                found += page.objects.filter { now.since($0.lastModified) < .seconds(86_400) }
                 return true
             }
             var hidden: [[UInt8]: [UInt8]] = [:]
-            for key in keys {
-                if let intent = try await intent(at: key) { hidden[key] = intent.hidden }
+            for object in found {
+                guard let intent = try await intent(at: object.key) else { continue }
+                // This device goes on by itself; another one may be gone for good.
+                let isOwn = intent.device == deviceID
+                if isOwn || now.since(object.lastModified) < settings.moveAge {
+                    hidden[object.key] = intent.hidden
+                }
             }
             isCurrent = setHidden(hidden, unlessChangedSince: mark)
         }
@@ -77,17 +105,18 @@ extension S3Provider {
 
     // MARK: - Copying
 
-    private func copyAll(_ source: [UInt8], _ target: [UInt8]) async throws(CloudFSError) {
-        try await client.listAll(prefix: source, delimiter: false) { page throws(CloudFSError) in
-            try await self.copyPage(page.objects, source, target)
+    private func copyAll(_ move: S3Move) async throws(CloudFSError) {
+        try await client.listAll(prefix: move.source, delimiter: false) {
+            page throws(CloudFSError) in
+            try await self.copyPage(page.objects, move, isCopied: false)
             return true
         }
     }
 
     private func copyPage(
         _ objects: [S3Object],
-        _ source: [UInt8],
-        _ target: [UInt8]
+        _ move: S3Move,
+        isCopied: Bool
     ) async throws(CloudFSError) {
         let failure = await withTaskGroup(of: CloudFSError?.self) { group in
             var failure: CloudFSError?
@@ -96,20 +125,27 @@ extension S3Provider {
                     failure = failure ?? ended
                 }
                 guard failure == nil else { break }
-                group.addTask { await self.copyOne(object, source, target) }
+                failure = await self.failureToTell(move, isCopied: isCopied)
+                guard failure == nil else { break }
+                group.addTask { await self.copyOne(object, move) }
             }
             return await group.reduce(into: failure) { $0 = $0 ?? $1 }
         }
         if let failure { throw failure }
     }
 
-    private func copyOne(
-        _ object: S3Object,
-        _ source: [UInt8],
-        _ target: [UInt8]
-    ) async -> CloudFSError? {
+    private func failureToTell(_ move: S3Move, isCopied: Bool) async -> CloudFSError? {
         do throws(CloudFSError) {
-            let key = target + object.key.dropFirst(source.count)
+            try await keepTold(move, isCopied: isCopied)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private func copyOne(_ object: S3Object, _ move: S3Move) async -> CloudFSError? {
+        do throws(CloudFSError) {
+            let key = move.newKey(of: object)
             guard key.count <= S3Keys.maximumByteCount else {
                 throw CloudFSError(
                     .nameTooLong,
@@ -148,21 +184,19 @@ extension S3Provider {
     // MARK: - Deleting
 
     /// Deletes the objects that are in the new place as they are in the old.
-    private func deleteCopied(
-        _ source: [UInt8],
-        _ target: [UInt8]
-    ) async throws(CloudFSError) {
+    private func deleteCopied(_ move: S3Move) async throws(CloudFSError) {
         var last: [S3Object] = []
         while true {
-            let page = try await client.list(prefix: source, delimiter: false)
+            try await keepTold(move, isCopied: true)
+            let page = try await client.list(prefix: move.source, delimiter: false)
             guard !page.objects.isEmpty || page.next != nil else { return }
             guard page.objects != last else {
                 throw CloudFSError(.corrupt, "the server does not delete what it says it does")
             }
             last = page.objects
             // Written while the folder moved: it is copied too, and then nothing is left behind.
-            let late = try await notCopied(page.objects, source, target)
-            try await copyPage(late, source, target)
+            let late = try await notCopied(page.objects, move)
+            try await copyPage(late, move, isCopied: true)
             for error in try await client.deleteBatch(page.objects.map(\.key)) {
                 let isRefusal = error.failure == .accessDenied
                 throw CloudFSError(
@@ -175,64 +209,24 @@ extension S3Provider {
 
     private func notCopied(
         _ objects: [S3Object],
-        _ source: [UInt8],
-        _ target: [UInt8]
+        _ move: S3Move
     ) async throws(CloudFSError) -> [S3Object] {
         guard let first = objects.first, let last = objects.last else { return [] }
-        let start = target + first.key.dropFirst(source.count)
-        let end = target + last.key.dropFirst(source.count)
+        let (start, end) = (move.newKey(of: first), move.newKey(of: last))
         var copies: [[UInt8]: S3Object] = [:]
         if let copy = try await headIfPresent(start)?.object { copies[start] = copy }
-        try await client.listAll(prefix: target, delimiter: false, startAfter: start) {
+        try await client.listAll(prefix: move.target, delimiter: false, startAfter: start) {
             page throws(CloudFSError) in
             for object in page.objects { copies[object.key] = object }
             guard let reached = page.objects.last?.key else { return true }
             return reached.lexicographicallyPrecedes(end)
         }
         return objects.filter { object in
-            guard let copy = copies[target + object.key.dropFirst(source.count)] else {
-                return true
-            }
+            guard let copy = copies[move.newKey(of: object)] else { return true }
             // The tag of what was uploaded in parts changes by a copy.
             let isSameTag = copy.entityTag == object.entityTag || object.entityTag.contains("-")
             return copy.size != object.size || !isSameTag
                 || copy.lastModified < object.lastModified
         }
     }
-}
-
-/// What an object in `.cloudfs/moves` says: three lines.
-struct S3MoveIntent: Sendable, Equatable {
-    var source: [UInt8]
-    var target: [UInt8]
-    /// Whether everything is in the new place, and the old one is being deleted.
-    var isCopied: Bool
-
-    static let maximumByteCount = 8_192
-
-    init(source: [UInt8], target: [UInt8], isCopied: Bool) {
-        self.source = source
-        self.target = target
-        self.isCopied = isCopied
-    }
-
-    /// - Parameter prefix: Of the container; folders outside of it are none of its business.
-    init?(_ bytes: [UInt8], within prefix: [UInt8]) {
-        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
-        guard lines.count == 3, let source = URIEncoding.decode(lines[0].utf8),
-            let target = URIEncoding.decode(lines[1].utf8),
-            [source, target].allSatisfy({
-                $0.starts(with: prefix) && $0.count > prefix.count && $0.last == UInt8(ascii: "/")
-            })
-        else { return nil }
-        self.init(source: source, target: target, isCopied: lines[2] == "copied")
-    }
-
-    var bytes: [UInt8] {
-        let lines = [source, target].map { URIEncoding.encode($0, keepingSlash: true) }
-        return Array((lines + [isCopied ? "copied" : "copying", ""]).joined(separator: "\n").utf8)
-    }
-
-    /// The folder that is not shown.
-    var hidden: [UInt8] { isCopied ? source : target }
 }

@@ -1,15 +1,15 @@
-import Crypto
-
 /// Large files: sent and copied in parts.
 extension S3Provider {
-    /// Threads that read files for uploads.
-    static let pool = BlockingPool(name: "cloudfs.s3", width: 4)
-
     /// A bucket takes at most 10,000 parts.
     private func partByteCount(of byteCount: Int64) -> Int64 {
         let least = (byteCount + 9_999) / 10_000
         let megabyte: Int64 = 1 << 20
         return max(settings.partByteCount, (least + megabyte - 1) / megabyte * megabyte)
+    }
+
+    /// The parts that a file of this length is sent in.
+    func ranges(of byteCount: Int64) -> [Range<Int64>] {
+        ranges(of: byteCount, each: partByteCount(of: byteCount))
     }
 
     private func ranges(of byteCount: Int64, each size: Int64) -> [Range<Int64>] {
@@ -35,11 +35,11 @@ extension S3Provider {
         let parts: [S3Part]
         do throws(CloudFSError) {
             parts = try await inParallel(jobs) { job in
-                await self.send(job, of: source, progress, file.path)
+                await self.send(job, of: source, progress)
             }
         } catch  where error.cause as? S3Failure == .noSuchUpload {
             // Given up by somebody else: nothing is known of the file itself. Begun anew.
-            try uploads.forget(key)
+            try await uploads.forget(key)
             throw CloudFSError(.offline, "the upload was given up in the bucket", cause: error)
         }
         guard source.isUnchanged() else { throw Self.changedWhileSent(file.path) }
@@ -56,18 +56,23 @@ extension S3Provider {
             )
         } catch {
             // The answer may have been lost after the work was done.
-            guard let head = try await headIfPresent(key), Self.isOutcome(head, of: file) else {
-                throw error
-            }
+            noteUnheard(file, tag: Self.tag(ofParts: parts.map { $0.entityTag.lowercased() }))
+            guard let head = try await headIfPresent(key), try await isOutcome(head, of: file)
+            else { throw error }
             written = S3Written(entityTag: head.object.entityTag)
         }
-        try uploads.forget(key)
+        await forgetUpload(of: key)
         return written
     }
 
-    private static func isOutcome(_ head: S3ObjectHead, of file: S3FileUpload) -> Bool {
-        head.object.size == file.source.byteCount && head.userMetadata == file.metadata
-            && head.object.entityTag != file.base.map(entityTag)
+    /// Notes that an upload has ended.
+    private func forgetUpload(of key: [UInt8]) async {
+        do throws(CloudFSError) {
+            try await uploads.forget(key)
+        } catch {
+            // The file is there; that its upload is still listed is found out some time.
+            logger.warning("an upload that ended stays listed", metadata: ["error": "\(error)"])
+        }
     }
 
     private func checkBeforeCompletion(
@@ -92,16 +97,18 @@ extension S3Provider {
         _ partSize: Int64
     ) async throws(CloudFSError) -> (id: String, parts: [Int: S3Part]) {
         let (key, metadata) = (file.key, file.metadata)
-        if let known = try uploads.upload(of: key), known.partByteCount == partSize,
+        if var known = try await uploads.upload(of: key), known.partByteCount == partSize,
             known.metadata == metadata
         {
+            known.touched = client.clocks.now().seconds
+            try await uploads.note(key, known)
             do throws(CloudFSError) {
                 let parts = try await client.listParts(key, upload: known.id)
                 var byNumber: [Int: S3Part] = [:]
                 for part in parts { byNumber[part.number] = part }
                 return (known.id, byNumber)
             } catch  where error.cause as? S3Failure == .noSuchUpload {
-                try uploads.forget(key)
+                try await uploads.forget(key)
             }
         } else {
             try await abandonUpload(of: key)
@@ -109,36 +116,49 @@ extension S3Provider {
         let id = try await client.createUpload(
             key,
             metadata: metadata,
-            contentType: file.contentType
+            contentHeaders: file.contentHeaders
         )
-        try uploads.note(
+        try await uploads.note(
             key,
-            S3UploadLedger.Upload(id: id, partByteCount: partSize, metadata: metadata)
+            S3UploadLedger.Upload(
+                id: id,
+                partByteCount: partSize,
+                metadata: metadata,
+                touched: client.clocks.now().seconds
+            )
         )
         return (id, [:])
     }
 
     /// Gives up what was sent of a file that will not be completed.
     func abandonUpload(of key: [UInt8]) async throws(CloudFSError) {
-        guard let known = try uploads.upload(of: key) else { return }
+        guard let known = try await uploads.upload(of: key) else { return }
         do throws(CloudFSError) {
             try await client.abortUpload(key, upload: known.id)
         } catch  where error.code == .notFound {
             logger.debug("an upload was given up by somebody else")
         }
-        try uploads.forget(key)
+        try await uploads.forget(key)
+    }
+
+    /// Gives up what was sent of a file, now or some other time.
+    func letGoUpload(of key: [UInt8]) async {
+        do throws(CloudFSError) {
+            try await abandonUpload(of: key)
+        } catch {
+            logger.notice("an upload was not given up yet", metadata: ["error": "\(error)"])
+        }
     }
 
     private func send(
         _ job: S3PartJob,
         of source: UploadSource,
-        _ progress: S3Progress,
-        _ path: RemotePath
+        _ progress: S3Progress
     ) async -> S3PartResult {
         do throws(CloudFSError) {
             if let present = job.present, present.size == Int64(job.range.count) {
                 // Sent before a crash; the tag of a part is its MD5, where it is anything at all.
-                let digest = try await digest(of: job.range, in: source.descriptor, path)
+                let digest = try await md5(of: job.range, in: source)
                 if digest == present.entityTag.lowercased() {
                     progress.add(job.number, Int64(job.range.count))
                     return S3PartResult(part: present)
@@ -162,24 +182,6 @@ extension S3Provider {
         }
     }
 
-    private func digest(
-        of range: Range<Int64>,
-        in descriptor: Int32,
-        _ path: RemotePath
-    ) async throws(CloudFSError) -> String {
-        var hash = Insecure.MD5()
-        var offset = range.lowerBound
-        while offset < range.upperBound {
-            let end = min(offset + 1 << 20, range.upperBound)
-            hash.update(data: try await read(descriptor, offset..<end, path))
-            offset = end
-        }
-        return hash.finalize().map { byte in
-            let digits = String(byte, radix: 16)
-            return digits.count == 1 ? "0" + digits : digits
-        }.joined()
-    }
-
     // MARK: - Copies
 
     /// Copies an object that is too large for one request.
@@ -192,8 +194,18 @@ extension S3Provider {
         let id = try await client.createUpload(
             key,
             metadata: metadata ?? source.userMetadata,
-            contentType: source.contentType
+            contentHeaders: source.contentHeaders
         )
+        // Never gone on with, but given up some time if it is not completed.
+        uploads.setActive(true, key)
+        defer { uploads.setActive(false, key) }
+        let entry = S3UploadLedger.Upload(
+            id: id,
+            partByteCount: 0,
+            metadata: [:],
+            touched: client.clocks.now().seconds
+        )
+        try await uploads.note(key, entry)
         let jobs = ranges(of: byteCount, each: max(512 << 20, partByteCount(of: byteCount)))
             .enumerated().map { index, range in
                 S3PartJob(key: key, upload: id, number: index + 1, range: range, present: nil)
@@ -204,13 +216,10 @@ extension S3Provider {
             }
             _ = try await client.completeUpload(key, upload: id, parts: parts)
         } catch {
-            do throws(CloudFSError) {
-                try await client.abortUpload(key, upload: id)
-            } catch {
-                logger.warning("a copy was not given up", metadata: ["error": "\(error)"])
-            }
+            await letGoUpload(of: key)
             throw error
         }
+        await forgetUpload(of: key)
     }
 
     private func copy(_ job: S3PartJob, from source: S3Object) async -> S3PartResult {

@@ -164,7 +164,7 @@ extension S3Provider {
         var version = version(of: head.object)
         let fields = head.userMetadata.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
         let digest = SHA256.hash(data: Array(fields.joined(separator: "\n").utf8)).prefix(6)
-        version.metadata += "." + digest.map { String($0, radix: 16) }.joined(separator: "")
+        version.metadata += "." + Hexadecimal.text(digest)
         return version
     }
 
@@ -178,8 +178,18 @@ extension S3Provider {
         return metadataDigest(found) == known
     }
 
+    /// Whether an object can be a copy of what `version` means.
+    ///
+    /// The tag of what was uploaded in parts changes by a copy: there the size must do.
+    static func hasSameBytes(_ head: S3ObjectHead, as version: ItemVersion) -> Bool {
+        let isInParts = entityTag(version).contains("-")
+        return isInParts
+            ? head.object.size == byteCount(version)
+            : Self.version(of: head.object).content == version.content
+    }
+
     /// `nil` for a version that is known from a listing only.
-    private static func metadataDigest(_ version: ItemVersion) -> Substring? {
+    static func metadataDigest(_ version: ItemVersion) -> Substring? {
         let parts = version.metadata.split(separator: ".")
         return parts.count == 2 ? parts[1] : nil
     }
@@ -208,7 +218,7 @@ extension S3Provider {
     ) async throws(CloudFSError) -> ListingPage {
         let place = try await place(path)
         guard !isHidden(place.folderKey), !place.isFileOnly else { throw Self.notFound(path) }
-        let listing = try await steadyListing(place.folderKey, after: page)
+        let (listing, hidden) = try await steadyListing(place.folderKey, after: page)
         if page == nil, listing.objects.isEmpty, listing.prefixes.isEmpty, !place.isRoot {
             if listing.next == nil { throw try await absence(of: path, place) }
         }
@@ -222,7 +232,8 @@ extension S3Provider {
             items.append(sketch(object, as: name))
         }
         let start = Self.firstPart(of: listing, in: place.folderKey)
-        for key in listing.prefixes where key != keys.room && !isHidden(key) {
+        for key in listing.prefixes
+        where key != keys.room && !hidden.contains(where: { key.starts(with: $0) }) {
             let part = Array(key.dropFirst(place.folderKey.count).dropLast())
             var hasFile = files.contains(part)
             // The file, if there is one, stands at the end of the page before. A part without a
@@ -241,19 +252,20 @@ extension S3Provider {
         return ListingPage(items: items, next: listing.next.map { PageToken($0) })
     }
 
-    /// A page that was listed while no move became hidden or shown: it would have both or neither.
+    /// A page that was listed while no move became hidden or shown, and what was hidden then: it
+    /// would have both or neither.
     private func steadyListing(
         _ folderKey: [UInt8],
         after page: PageToken?
-    ) async throws(CloudFSError) -> S3ListPage {
+    ) async throws(CloudFSError) -> (page: S3ListPage, hidden: [[UInt8]]) {
         while true {
-            let mark = hiddenChanges
+            let (mark, hidden) = hiddenFolders
             let listing = try await client.list(
                 prefix: folderKey,
                 delimiter: true,
                 after: page?.rawValue
             )
-            if hiddenChanges == mark { return listing }
+            if hiddenChanges == mark { return (listing, hidden) }
         }
     }
 

@@ -1,3 +1,4 @@
+import Foundation
 import Logging
 import Synchronization
 
@@ -10,7 +11,12 @@ final class S3Provider: CloudProvider {
     let keys: S3Keys
     let settings: S3ProviderSettings
     let journal: S3Journal
+    let deviceID: String
+    /// The file that is there when nothing could be written the last time.
+    let readOnlyMark: String?
     let uploads: S3UploadLedger
+    /// Threads that read files and keep the list of uploads.
+    let pool: BlockingPool
     let logger: Logger
     let keepLogin: KeepLogin?
     private let state = Mutex(State())
@@ -29,6 +35,10 @@ final class S3Provider: CloudProvider {
         var hiddenChanges = 0
         /// Parts that are too long for a name, by the folder's key and the name they are shown by.
         var longParts: [LongName: S3Keys.Part] = [:]
+        /// What was sent without an answer, by its key.
+        var unheard: [[UInt8]: [S3SentVersion]] = [:]
+        /// When what is left behind is cleared away; `nil`: not known yet.
+        var nextSweep: Duration?
     }
 
     private struct LongName: Hashable {
@@ -44,6 +54,7 @@ final class S3Provider: CloudProvider {
     ///   - prefix: Where in the bucket the container is; empty for all of it.
     ///   - deviceID: Names this machine in the journal; another on every device and drive.
     ///   - stateDirectory: Where uploads that are under way are noted; `nil`: nowhere.
+    ///   - pool: Where files are read and written.
     ///   - settings: What it may be told.
     ///   - logger: Hears what is worth noting.
     ///   - keepLogin: Stores credentials that were entered, so that they are used from now on;
@@ -53,6 +64,7 @@ final class S3Provider: CloudProvider {
         prefix: [UInt8],
         deviceID: String,
         stateDirectory: String?,
+        pool: BlockingPool,
         settings: S3ProviderSettings = S3ProviderSettings(),
         logger: Logger,
         keepLogin: KeepLogin? = nil
@@ -61,6 +73,7 @@ final class S3Provider: CloudProvider {
         self.keepLogin = keepLogin
         self.settings = settings
         self.logger = logger
+        self.deviceID = deviceID
         keys = S3Keys(prefix: prefix)
         journal = S3Journal(
             client: client,
@@ -69,12 +82,23 @@ final class S3Provider: CloudProvider {
             settings: settings,
             logger: logger
         )
-        uploads = S3UploadLedger(path: stateDirectory.map { $0 + "/s3-uploads.json" })
+        self.pool = pool
+        readOnlyMark = stateDirectory.map { $0 + "/s3-read-only" }
+        uploads = S3UploadLedger(
+            path: stateDirectory.map { $0 + "/s3-uploads.json" },
+            pool: pool
+        )
+        if let readOnlyMark, FileManager.default.fileExists(atPath: readOnlyMark) {
+            state.withLock { $0.rules.isReadOnly = true }
+        }
     }
 
     var capabilities: ProviderCapabilities {
-        let always: ProviderCapabilities = [.changeFeed, .lastingPages]
-        return rules.replace == .none ? always : always.union(.conditionalUpload)
+        let rules = rules
+        var capabilities: ProviderCapabilities = [.changeFeed, .lastingPages]
+        if rules.replace != .none { capabilities.insert(.conditionalUpload) }
+        if rules.isReadOnly { capabilities.insert(.readOnly) }
+        return capabilities
     }
 
     /// Which conditions the server was found to honour.
@@ -94,6 +118,35 @@ final class S3Provider: CloudProvider {
     /// Makes the next connection find out again what may be written; until then all stays.
     func forgetProbe() {
         state.withLock { $0.rules.isProbed = false }
+    }
+
+    /// - Returns: Whether it is time to clear away what is left behind; then not again soon.
+    func beginsSweep() -> Bool {
+        let now = client.clocks.elapsed()
+        return state.withLock { state in
+            guard !state.rules.isReadOnly else { return false }
+            let due = state.nextSweep ?? now + settings.firstSweep
+            state.nextSweep = now < due ? due : now + settings.sweepInterval
+            return now >= due
+        }
+    }
+
+    // MARK: - Lost answers
+
+    func hasUnheard(_ key: [UInt8]) -> Bool { !unheard(key).isEmpty }
+
+    func unheard(_ key: [UInt8]) -> [S3SentVersion] { state.withLock { $0.unheard[key] ?? [] } }
+
+    /// Remembers the last few that were sent to a key.
+    func noteUnheard(_ sent: S3SentVersion, at key: [UInt8]) {
+        state.withLock { state in
+            if state.unheard.count >= Self.memoryLimit { state.unheard = [:] }
+            state.unheard[key] = ((state.unheard[key] ?? []) + [sent]).suffix(4)
+        }
+    }
+
+    func forgetUnheard(_ key: [UInt8]) {
+        state.withLock { $0.unheard[key] = nil }
     }
 
     // MARK: - Paths and keys
@@ -210,8 +263,13 @@ final class S3Provider: CloudProvider {
         }
     }
 
-    /// Counts what this device changed itself.
+    /// Counts the changes of what is hidden.
     var hiddenChanges: Int { state.withLock { $0.hiddenChanges } }
+
+    /// The keys of folders that are halves of moves, with the count of changes.
+    var hiddenFolders: (changes: Int, keys: [[UInt8]]) {
+        state.withLock { ($0.hiddenChanges, Array($0.hidden.values)) }
+    }
 
     /// - Parameters:
     ///   - folderKey: `nil` when the move has ended.
@@ -227,6 +285,7 @@ final class S3Provider: CloudProvider {
     func setHidden(_ hidden: [[UInt8]: [UInt8]], unlessChangedSince mark: Int) -> Bool {
         state.withLock { state in
             guard state.hiddenChanges == mark else { return false }
+            if state.hidden != hidden { state.hiddenChanges += 1 }
             state.hidden = hidden
             return true
         }
@@ -309,48 +368,5 @@ final class S3Provider: CloudProvider {
             )
         }
         noteFolder(place.folderKey, isMarked: true)
-    }
-}
-
-/// What one provider may be told.
-struct S3ProviderSettings: Sendable {
-    /// Files up to this length are sent in one request, larger ones in parts of it; 8 MiB.
-    var partByteCount: Int64 = 8 << 20
-    /// How many parts of one file are sent at once.
-    var parallelParts = 4
-    /// How many objects are looked at at once.
-    var parallelLooks = 32
-    /// The time between two looks into the journal, while the drive is in use and when it is not.
-    var pollInterval: Duration = .seconds(1)
-    var idlePollInterval: Duration = .seconds(30)
-    /// After which time without use or changes the drive counts as idle.
-    var idleAfter: Duration = .seconds(300)
-    /// How often everything is compared, to find what other tools did.
-    var scanInterval: Duration = .seconds(900)
-}
-
-/// Which conditions a server honours when objects are written.
-struct S3WriteRules: Sendable, Equatable {
-    enum Replacing: String, Sendable {
-        /// `If-Match` means nothing: what is there is looked at before.
-        case none
-        case quoted
-        case unquoted
-    }
-
-    /// Whether `If-None-Match: *` keeps what is there.
-    var create = false
-    var replace = Replacing.none
-    var isProbed = false
-    /// Whether nothing can be written at all.
-    var isReadOnly = false
-
-    func condition(replacing tag: String?) -> S3Condition {
-        guard let tag else { return create ? .ifNoneMatchAny : .none }
-        switch replace {
-        case .none: return .none
-        case .quoted: return .ifMatch(tag, quoted: true)
-        case .unquoted: return .ifMatch(tag, quoted: false)
-        }
     }
 }

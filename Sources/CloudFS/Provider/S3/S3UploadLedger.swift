@@ -9,47 +9,89 @@ final class S3UploadLedger: Sendable {
         var id: String
         var partByteCount: Int64
         var metadata: [String: String]
+        /// When it was begun or gone on with last, in seconds since 1970; `nil`: long ago.
+        var touched: Int64?
     }
 
     private let path: String?
+    private let pool: BlockingPool
+    /// `nil` until the file was read; locked on threads of the pool only.
     private let entries = Mutex<[String: Upload]?>(nil)
+    /// Keys whose upload is going on, and how often.
+    private let active = Mutex<[[UInt8]: Int]>([:])
 
-    init(path: String?) {
+    /// - Parameters:
+    ///   - path: Of the file; `nil`: nothing is kept.
+    ///   - pool: Where the file is read and written.
+    init(path: String?, pool: BlockingPool) {
         self.path = path
+        self.pool = pool
     }
 
-    func upload(of key: [UInt8]) throws(CloudFSError) -> Upload? {
-        try change { $0[Self.name(key)] }
+    func upload(of key: [UInt8]) async throws(CloudFSError) -> Upload? {
+        try await change { $0[Self.name(key)] }
     }
 
-    func note(_ key: [UInt8], _ entry: Upload) throws(CloudFSError) {
-        try change { $0[Self.name(key)] = entry }
+    func note(_ key: [UInt8], _ entry: Upload) async throws(CloudFSError) {
+        try await change { $0[Self.name(key)] = entry }
     }
 
-    func forget(_ key: [UInt8]) throws(CloudFSError) {
-        try change { $0[Self.name(key)] = nil }
+    func forget(_ key: [UInt8]) async throws(CloudFSError) {
+        try await change { $0[Self.name(key)] = nil }
+    }
+
+    /// Forgets an upload unless another one was begun meanwhile.
+    func forget(_ key: [UInt8], _ upload: Upload) async throws(CloudFSError) {
+        try await change { entries in
+            if entries[Self.name(key)] == upload { entries[Self.name(key)] = nil }
+        }
     }
 
     /// The keys of all uploads that were begun and not ended.
-    func keys() throws(CloudFSError) -> [[UInt8]] {
-        try change { $0.keys.compactMap { URIEncoding.decode($0.utf8) } }
+    func keys() async throws(CloudFSError) -> [[UInt8]] {
+        try await change { $0.keys.compactMap { URIEncoding.decode($0.utf8) } }
+    }
+
+    // MARK: - Uploads that nobody goes on with
+
+    /// The upload of this key goes on from now on, or does no longer.
+    func setActive(_ isActive: Bool, _ key: [UInt8]) {
+        active.withLock { active in
+            let count = active[key, default: 0] + (isActive ? 1 : -1)
+            active[key] = count > 0 ? count : nil
+        }
+    }
+
+    /// The uploads that nobody has gone on with since a moment.
+    func abandoned(since moment: Timestamp) async throws(CloudFSError) -> [[UInt8]: Upload] {
+        let all = try await change { $0 }
+        var abandoned: [[UInt8]: Upload] = [:]
+        for (name, upload) in all where (upload.touched ?? 0) < moment.seconds {
+            guard let key = URIEncoding.decode(name.utf8) else { continue }
+            if active.withLock({ $0[key] == nil }) { abandoned[key] = upload }
+        }
+        return abandoned
     }
 
     private static func name(_ key: [UInt8]) -> String {
         URIEncoding.encode(key, keepingSlash: true)
     }
 
+    // MARK: - The file
+
     private func change<Value: Sendable>(
-        _ body: (inout [String: Upload]) -> Value
-    ) throws(CloudFSError) -> Value {
+        _ body: @escaping @Sendable (inout [String: Upload]) -> Value
+    ) async throws(CloudFSError) -> Value {
         do {
-            return try entries.withLock { entries in
-                var current = try entries ?? load()
-                let before = current
-                let value = body(&current)
-                if current != before { try store(current) }
-                entries = current
-                return value
+            return try await pool.run { [self] in
+                try entries.withLock { entries in
+                    var current = try entries ?? load()
+                    let before = current
+                    let value = body(&current)
+                    if current != before { try store(current) }
+                    entries = current
+                    return value
+                }
             }
         } catch {
             throw CloudFSError(

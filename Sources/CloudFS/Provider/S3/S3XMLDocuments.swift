@@ -101,7 +101,7 @@ final class S3XMLListing: S3XMLVisitor {
             size = S3Number.parse(text)
             if size == nil { return "an object's size is no number" }
         } else if name == "LastModified" {
-            modified = S3ClientTime.iso8601(text)
+            modified = S3Time.iso8601(text)
             if modified == nil { return "an object's date is none" }
         }
         return nil

@@ -25,45 +25,7 @@ struct SigV4: Sendable {
         self.service = service
     }
 
-    /// Signs a request whose query is still plain text.
-    ///
-    /// - Parameters:
-    ///   - method: In capital letters.
-    ///   - host: The `Host` header as sent, with the port unless it is the scheme's own.
-    ///   - encodedPath: The path as sent, percent-encoded, beginning with `/`.
-    ///   - query: Plain names and values; a value of `nil` is sent without `=`.
-    ///   - headers: What to send and sign beside the headers that signing adds.
-    ///   - payload: What is said of the body.
-    ///   - credentials: Whose signature it is.
-    ///   - date: The time as the server sees it.
-    func sign(
-        method: String,
-        host: String,
-        encodedPath: String,
-        query: [(name: String, value: String?)],
-        headers: [(name: String, value: String)],
-        payload: PayloadHash,
-        credentials: S3Credentials,
-        date: Timestamp
-    ) -> SignedRequest {
-        sign(
-            method: method,
-            host: host,
-            encodedPath: encodedPath,
-            encodedQuery: query.map { item in
-                (
-                    name: URIEncoding.encode(item.name.utf8, keepingSlash: false),
-                    value: item.value.map { URIEncoding.encode($0.utf8, keepingSlash: false) }
-                )
-            },
-            headers: headers,
-            payload: payload,
-            credentials: credentials,
-            date: date
-        )
-    }
-
-    /// Signs a request whose query is percent-encoded already, for values that are no UTF-8.
+    /// Signs a request whose query is percent-encoded already: values may be no UTF-8.
     ///
     /// - Parameters:
     ///   - method: In capital letters.
@@ -84,7 +46,7 @@ struct SigV4: Sendable {
         credentials: S3Credentials,
         date: Timestamp
     ) -> SignedRequest {
-        let time = S3CredentialTime.basic(date)
+        let time = S3Time.basic(date)
         // Other services know x-amz-content-sha256 only from callers that set it themselves.
         let own = Self.ownHeaders.union(service == "s3" ? ["x-amz-content-sha256"] : [])
         var sent = headers.filter { !own.contains($0.name.lowercased()) }
@@ -210,19 +172,13 @@ struct SigV4: Sendable {
                 data: HMAC<SHA256>.authenticationCode(for: Array(part.utf8), using: key)
             )
         }
-        return Self.hex(HMAC<SHA256>.authenticationCode(for: Array(text.utf8), using: key))
+        return Hexadecimal.text(
+            HMAC<SHA256>.authenticationCode(for: Array(text.utf8), using: key)
+        )
     }
 
     private static func sha256Hex(_ bytes: some Sequence<UInt8>) -> String {
-        hex(SHA256.hash(data: Array(bytes)))
-    }
-
-    private static func hex(_ bytes: some Sequence<UInt8>) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        return String(
-            decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 0x0f)]] },
-            as: UTF8.self
-        )
+        Hexadecimal.text(SHA256.hash(data: Array(bytes)))
     }
 }
 

@@ -39,7 +39,7 @@ final class CredentialFixture: Sendable {
 
     /// An answer with credentials that are good for so long.
     func grant(_ key: String, for lifetime: Duration) {
-        let end = S3CredentialTime.extended(state.withLock { $0.now } + lifetime)
+        let end = S3Time.extended(state.withLock { $0.now } + lifetime)
         let fields = [
             "AccessKeyId": key, "SecretAccessKey": "se&amp;cret", "SessionToken": "tok",
             "Expiration": end,

@@ -130,7 +130,7 @@ import Testing
         ]
     )
     func `times are read`(text: String, seconds: Int64) {
-        #expect(S3CredentialTime.moment(text)?.seconds == seconds)
+        #expect(S3Time.iso8601(text)?.seconds == seconds)
     }
 
     @Test(
@@ -140,7 +140,7 @@ import Testing
         ]
     )
     func `what is no time is no time`(text: String) {
-        #expect(S3CredentialTime.moment(text) == nil)
+        #expect(S3Time.iso8601(text) == nil)
     }
 
     @Test func `every day has its date`() {
@@ -150,13 +150,13 @@ import Testing
             var moment = time_t(seconds)
             gmtime_r(&moment, &time)
             let date = Timestamp(seconds: Int64(seconds), nanoseconds: 0)
-            let text = S3CredentialTime.extended(date)
+            let text = S3Time.extended(date)
             let parts = text.split { !$0.isNumber }.compactMap { Int32($0) }
             let expected = [
                 time.tm_year + 1_900, time.tm_mon + 1, time.tm_mday, time.tm_hour, time.tm_min,
                 time.tm_sec,
             ]
-            guard parts == expected, S3CredentialTime.moment(text) == date else {
+            guard parts == expected, S3Time.iso8601(text) == date else {
                 Issue.record("day \(day): \(text) is not \(expected)")
                 return
             }

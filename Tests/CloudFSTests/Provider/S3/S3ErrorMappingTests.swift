@@ -101,7 +101,7 @@ import Testing
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Tue, 29 Feb 2000 23:59:59 GMT", 951_868_799),
     ])
     func `dates of headers are read`(text: String, seconds: Int64) {
-        #expect(S3ClientTime.http(text)?.seconds == seconds)
+        #expect(S3Time.http(text)?.seconds == seconds)
     }
 
     @Test(arguments: [
@@ -109,6 +109,6 @@ import Testing
         "Wed, 21 Oct 2015 25:28:00 GMT", "Wed, 21 Oct 2015 07:28 GMT", "2015-10-21T07:28:00Z",
     ])
     func `what is no date of a header is refused`(text: String) {
-        #expect(S3ClientTime.http(text) == nil)
+        #expect(S3Time.http(text) == nil)
     }
 }

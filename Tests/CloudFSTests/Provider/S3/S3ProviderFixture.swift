@@ -32,12 +32,14 @@ struct S3Bucket: ForeignWriter {
     let credentials: S3Credentials
     let prefix: String
     private let transport: HTTPTransport
+    private let pool: BlockingPool
 
     /// One bucket on each real server, in which every test has a prefix of its own.
     private static let buckets = Mutex<[S3TestServer: Task<String, any Error>]>([:])
 
     static func make(on server: S3ProviderFixture.Server) async throws -> S3Bucket {
-        let transport = try HTTPTransport(pool: BlockingPool(name: "s3-tests", width: 4))
+        let pool = BlockingPool(name: "s3-tests", width: 4)
+        let transport = try HTTPTransport(pool: pool)
         switch server {
         case .inMemory(let settings):
             let fake = try await FakeS3Server.start(settings: settings)
@@ -50,7 +52,8 @@ struct S3Bucket: ForeignWriter {
                 ),
                 credentials: S3Credentials(accessKeyID: "key", secretAccessKey: "secret"),
                 prefix: "",
-                transport: transport
+                transport: transport,
+                pool: pool
             )
         case .real(let server):
             let name = try await bucket(on: server)
@@ -66,7 +69,8 @@ struct S3Bucket: ForeignWriter {
                     secretAccessKey: server.secretAccessKey
                 ),
                 prefix: "tests/\(UUID().uuidString)",
-                transport: transport
+                transport: transport,
+                pool: pool
             )
         }
     }
@@ -99,6 +103,7 @@ struct S3Bucket: ForeignWriter {
             prefix: Array(prefix.utf8),
             deviceID: device,
             stateDirectory: stateDirectory,
+            pool: pool,
             settings: settings,
             logger: Logger(label: "s3-tests")
         )

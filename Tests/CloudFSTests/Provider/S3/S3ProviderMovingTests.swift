@@ -27,7 +27,7 @@ import Testing
         }
 
         var fault: FakeS3Fault {
-            let refusal = FakeS3Fault.Action.fail(status: 403, code: "AccessDenied")
+            let refusal = Bench.refusal
             return switch self {
             case .copies(let count):
                 FakeS3Fault(refusal, skipping: count, count: nil, on: .copy)

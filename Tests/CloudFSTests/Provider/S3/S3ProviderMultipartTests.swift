@@ -7,36 +7,21 @@ import Testing
 @Suite struct S3ProviderMultipartTests {
     private typealias Bench = S3ProviderBench
 
-    private static let part = 1 << 20
-
     private static func make() async throws -> Bench {
         var settings = FakeS3Settings()
         settings.minimumPartByteCount = 1
         return try await Bench.make(settings)
     }
 
-    private static var settings: S3ProviderSettings {
-        var settings = Bench.settings
-        settings.partByteCount = Int64(part)
-        return settings
-    }
-
-    private static func bytes(_ seed: UInt64, parts: Int = 10) -> [UInt8] {
-        var random = SeededRandom(seed: seed)
-        return random.bytes(parts * part - 100)
-    }
-
-    private static let refusal = FakeS3Fault.Action.fail(status: 403, code: "AccessDenied")
-
     @Test(arguments: [0, 1, 5, 9])
     func `an upload goes on where it was interrupted`(sent: Int) async throws {
         let bench = try await Self.make()
         let directory = try TemporaryDirectory()
-        let bytes = Self.bytes(1)
+        let bytes = Bench.content(1)
         let id = DocumentID.random()
-        bench.fake.add(FakeS3Fault(Self.refusal, skipping: sent, count: nil, on: .uploadPart))
+        bench.fake.add(FakeS3Fault(Bench.refusal, skipping: sent, count: nil, on: .uploadPart))
         let first = try await bench.provider(
-            settings: Self.settings,
+            settings: Bench.smallParts,
             stateDirectory: directory.path
         )
         let code = await s3Failure {
@@ -46,7 +31,7 @@ import Testing
         #expect(bench.fake.object("a") == nil)
         bench.fake.removeFaults()
         let second = try await bench.provider(
-            settings: Self.settings,
+            settings: Bench.smallParts,
             stateDirectory: directory.path
         )
         let item = try await Bench.upload(bytes, to: "a", of: second, documentID: id)
@@ -64,12 +49,12 @@ import Testing
         let bench = try await Self.make()
         let directory = try TemporaryDirectory()
         let id = DocumentID.random()
-        let (old, new) = (Self.bytes(1), Self.bytes(2))
+        let (old, new) = (Bench.content(1), Bench.content(2))
         let provider = try await bench.provider(
-            settings: Self.settings,
+            settings: Bench.smallParts,
             stateDirectory: directory.path
         )
-        bench.fake.add(FakeS3Fault(Self.refusal, on: .completeUpload))
+        bench.fake.add(FakeS3Fault(Bench.refusal, on: .completeUpload))
         #expect(
             await s3Failure {
                 _ = try await Bench.upload(old, to: "a", of: provider, documentID: id)
@@ -83,12 +68,12 @@ import Testing
         let bench = try await Self.make()
         let directory = try TemporaryDirectory()
         let id = DocumentID.random()
-        let bytes = Self.bytes(1)
+        let bytes = Bench.content(1)
         let provider = try await bench.provider(
-            settings: Self.settings,
+            settings: Bench.smallParts,
             stateDirectory: directory.path
         )
-        bench.fake.add(FakeS3Fault(Self.refusal, on: .completeUpload))
+        bench.fake.add(FakeS3Fault(Bench.refusal, on: .completeUpload))
         #expect(
             await s3Failure {
                 _ = try await Bench.upload(bytes, to: "a", of: provider, documentID: id)
@@ -108,9 +93,9 @@ import Testing
         var settings = isCeph ? FakeS3Settings.ceph : FakeS3Settings()
         settings.minimumPartByteCount = 1
         let bench = try await Bench.make(settings)
-        let provider = try await bench.provider(settings: Self.settings)
+        let provider = try await bench.provider(settings: Bench.smallParts)
         bench.fake.add(FakeS3Fault(.cutAnswer(afterBytes: nil), on: .completeUpload))
-        let bytes = Self.bytes(1)
+        let bytes = Bench.content(1)
         let item = try await Bench.upload(bytes, to: "a", of: provider)
         #expect(item.size == Int64(bytes.count))
         #expect(bench.fake.object("a")?.bytes == bytes)
@@ -120,11 +105,11 @@ import Testing
         async throws
     {
         let bench = try await Self.make()
-        let provider = try await bench.provider(settings: Self.settings)
+        let provider = try await bench.provider(settings: Bench.smallParts)
         let id = DocumentID.random()
-        let (old, new) = (Self.bytes(1), Self.bytes(2))
+        let (old, new) = (Bench.content(1), Bench.content(2))
         let item = try await Bench.upload(old, to: "a", of: provider, documentID: id)
-        bench.fake.add(FakeS3Fault(Self.refusal, on: .completeUpload))
+        bench.fake.add(FakeS3Fault(Bench.refusal, on: .completeUpload))
         let code = await s3Failure {
             _ = try await Bench.upload(
                 new,
@@ -140,10 +125,10 @@ import Testing
 
     @Test func `a source that changes meanwhile is not completed`() async throws {
         let bench = try await Self.make()
-        let provider = try await bench.provider(settings: Self.settings)
+        let provider = try await bench.provider(settings: Bench.smallParts)
         let code = await s3Failure {
             _ = try await Bench.upload(
-                Self.bytes(1),
+                Bench.content(1),
                 to: "a",
                 of: provider,
                 isUnchanged: { false }
@@ -159,13 +144,13 @@ import Testing
         var settings = isUnconditional ? FakeS3Settings.unconditional : FakeS3Settings()
         settings.minimumPartByteCount = 1
         let bench = try await Bench.make(settings)
-        let provider = try await bench.provider(settings: Self.settings)
+        let provider = try await bench.provider(settings: Bench.smallParts)
         var base: ItemVersion?
         if !isNew { base = try await Bench.upload([1], to: "a", of: provider).version }
         let gate = FakeS3Gate()
         bench.fake.add(FakeS3Fault(.wait(gate), skipping: 9, on: .uploadPart))
         async let code = s3Failure { [base] in
-            _ = try await Bench.upload(Self.bytes(1), to: "a", of: provider, replacing: base)
+            _ = try await Bench.upload(Bench.content(1), to: "a", of: provider, replacing: base)
         }
         try await eventually("the last part is sent", within: .seconds(60)) {
             gate.waitingCount == 1
@@ -179,7 +164,7 @@ import Testing
 
     @Test func `an upload that is gone while parts are sent is begun again`() async throws {
         let bench = try await Self.make()
-        let provider = try await bench.provider(settings: Self.settings)
+        let provider = try await bench.provider(settings: Bench.smallParts)
         bench.fake.add(
             FakeS3Fault(
                 .fail(status: 404, code: "NoSuchUpload"),
@@ -188,10 +173,10 @@ import Testing
             )
         )
         let code = await s3Failure {
-            _ = try await Bench.upload(Self.bytes(1), to: "a", of: provider)
+            _ = try await Bench.upload(Bench.content(1), to: "a", of: provider)
         }
         #expect(code != nil)
-        _ = try await Bench.upload(Self.bytes(1), to: "a", of: provider)
-        #expect(bench.fake.object("a")?.bytes == Self.bytes(1))
+        _ = try await Bench.upload(Bench.content(1), to: "a", of: provider)
+        #expect(bench.fake.object("a")?.bytes == Bench.content(1))
     }
 }

@@ -1,157 +1,7 @@
 import CloudFSTestSupport
-import Foundation
-import Glibc
-import Logging
-import Synchronization
 import Testing
 
 @testable import CloudFS
-
-/// A bucket in memory, and providers on it that fail quickly.
-struct S3ProviderBench {
-    let fake: FakeS3Server
-    private let transport: HTTPTransport
-
-    static let modified = Timestamp(seconds: 1_234_567_890, nanoseconds: 123_456_789)
-    static let metadata = ItemMetadata(
-        permissions: 0o640,
-        userID: 1_000,
-        groupID: 1_001,
-        modified: modified
-    )
-
-    static func make(_ settings: FakeS3Settings = FakeS3Settings()) async throws -> Self {
-        S3ProviderBench(
-            fake: try await FakeS3Server.start(settings: settings),
-            transport: try HTTPTransport(pool: BlockingPool(name: "s3-tests", width: 4))
-        )
-    }
-
-    func client(clocks: Clocks = .system) throws -> S3Client {
-        var limits = S3Limits()
-        limits.attempts = 3
-        limits.backoff = Backoff(
-            first: .milliseconds(1),
-            longest: .milliseconds(2),
-            certainPart: 0.5
-        )
-        return S3Client(
-            endpoint: try S3Endpoint.parse(
-                url: fake.endpoint,
-                bucket: "bucket",
-                region: "us-east-1"
-            ),
-            credentials: S3FixedCredentials(
-                S3Credentials(accessKeyID: "key", secretAccessKey: "secret")
-            ),
-            transport: transport,
-            clocks: clocks,
-            limits: limits
-        )
-    }
-
-    static var settings: S3ProviderSettings {
-        var settings = S3ProviderSettings()
-        settings.partByteCount = 5 << 20
-        settings.pollInterval = .milliseconds(20)
-        return settings
-    }
-
-    /// A provider that is connected.
-    func provider(
-        device: String = "one",
-        prefix: String = "",
-        settings: S3ProviderSettings = Self.settings,
-        stateDirectory: String? = nil,
-        clocks: Clocks = .system
-    ) async throws -> S3Provider {
-        let provider = S3Provider(
-            client: try client(clocks: clocks),
-            prefix: Array(prefix.utf8),
-            deviceID: device,
-            stateDirectory: stateDirectory,
-            settings: settings,
-            logger: Logger(label: "s3-tests")
-        )
-        _ = try await provider.connect(
-            expecting: ContainerExpectation(identity: nil, hasItems: false)
-        )
-        return provider
-    }
-
-    static func path(_ text: String) throws -> RemotePath {
-        RemotePath(try text.split(separator: "/").map { try ItemName(String($0)) })
-    }
-
-    /// Everything in a folder, page by page.
-    static func list(
-        _ folder: RemotePath,
-        of provider: S3Provider
-    ) async throws -> [RemoteItem] {
-        var items: [RemoteItem] = []
-        var token: PageToken?
-        repeat {
-            let page = try await provider.children(of: folder, after: token)
-            items += page.items
-            token = page.next
-        } while token != nil
-        return items
-    }
-
-    static func read(
-        _ path: RemotePath,
-        _ version: ItemVersion,
-        size: Int64,
-        of provider: S3Provider
-    ) async throws -> [UInt8] {
-        let collected = S3Bytes()
-        try await provider.fetch(path, range: 0..<size, version: version) {
-            _,
-            bytes async throws(CloudFSError) in
-            collected.append(bytes)
-        }
-        return collected.all
-    }
-
-    static func upload(
-        _ bytes: [UInt8],
-        to path: String,
-        of provider: S3Provider,
-        replacing base: ItemVersion? = nil,
-        documentID: DocumentID = .random(),
-        metadata: ItemMetadata = Self.metadata,
-        isUnchanged: @escaping @Sendable () -> Bool = { true }
-    ) async throws -> RemoteItem {
-        let directory = try TemporaryDirectory()
-        try directory.write(bytes, to: "source")
-        let descriptor = open(directory.path("source"), O_RDONLY | O_CLOEXEC)
-        defer { close(descriptor) }
-        let source = UploadSource(
-            descriptor: descriptor,
-            byteCount: Int64(bytes.count),
-            documentID: documentID,
-            metadata: metadata,
-            attributes: [:],
-            isUnchanged: isUnchanged,
-            didSend: { _ in }
-        )
-        return try await provider.upload(source, to: try Self.path(path), replacing: base)
-    }
-}
-
-/// What an operation failed with; `nil` if it did not.
-func s3Failure(
-    _ work: () async throws -> Void
-) async -> CloudFSError.Code? {
-    do {
-        try await work()
-        return nil
-    } catch let error as CloudFSError {
-        return error.code
-    } catch {
-        return .internalFailure
-    }
-}
 
 /// Changes against versions that somebody else replaced.
 @Suite struct S3ProviderTests {
@@ -335,5 +185,26 @@ func s3Failure(
         #expect(moved.documentID == item.documentID)
         #expect(bench.fake.object("a") == nil)
         #expect(bench.fake.object("b")?.bytes == [1, 2])
+    }
+
+    // MARK: - The container's identity
+
+    @Test func `of the container's identity only the beginning is read`() async throws {
+        let bench = try await Bench.make()
+        let id = DocumentID.random().description
+        let rest = String(repeating: "x", count: 1 << 20)
+        bench.fake.put(".cloudfs/container", "\(id)\n\(rest)")
+        let provider = try await bench.provider()
+        #expect(provider.identity == id)
+        let asked = bench.fake.requests(.get).filter { $0.key == ".cloudfs/container" }
+        #expect(asked.map { $0.header("range") } == ["bytes=0-255"])
+    }
+
+    @Test(arguments: ["", "rubbish", "\n"])
+    func `a damaged identity is said to be damaged`(text: String) async throws {
+        let bench = try await Bench.make()
+        bench.fake.put(".cloudfs/container", text)
+        #expect(await s3Failure { _ = try await bench.provider() } == .corrupt)
+        #expect(bench.fake.object(".cloudfs/container")?.bytes == Array(text.utf8))
     }
 }

@@ -51,7 +51,7 @@ import Testing
             method: vector.method,
             host: "bucket.example:7480",
             encodedPath: "/" + URIEncoding.encode(vector.key, keepingSlash: true),
-            query: vector.query.map { (name: $0.0, value: $0.1) },
+            encodedQuery: SigV4Tests.encoded(vector.query.map { (name: $0.0, value: $0.1) }),
             headers: vector.headers.map { (name: $0.0, value: $0.1) },
             payload: .bytes(Array(vector.body.utf8)),
             credentials: S3Credentials(

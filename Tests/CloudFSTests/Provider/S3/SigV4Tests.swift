@@ -18,6 +18,18 @@ import Testing
     )
     private static let exampleDate = Timestamp(seconds: 1_369_353_600, nanoseconds: 0)
 
+    /// A query as it is sent, of plain names and values.
+    static func encoded(
+        _ query: [(name: String, value: String?)]
+    ) -> [(name: String, value: String?)] {
+        query.map { item in
+            (
+                name: URIEncoding.encode(item.name.utf8, keepingSlash: false),
+                value: item.value.map { URIEncoding.encode($0.utf8, keepingSlash: false) }
+            )
+        }
+    }
+
     private func signed(
         _ method: String,
         _ path: String,
@@ -29,7 +41,7 @@ import Testing
             method: method,
             host: "examplebucket.s3.amazonaws.com",
             encodedPath: path,
-            query: query,
+            encodedQuery: Self.encoded(query),
             headers: headers,
             payload: .bytes(Array(body.utf8)),
             credentials: Self.example,
@@ -216,7 +228,9 @@ import Testing
             method: example.method,
             host: "example.amazonaws.com",
             encodedPath: example.path,
-            query: example.query.map { Self.pair($0, at: "=") }.map { ($0.name, $0.value) },
+            encodedQuery: Self.encoded(
+                example.query.map { Self.pair($0, at: "=") }.map { ($0.name, $0.value) }
+            ),
             headers: example.headers.map { Self.pair($0, at: ":") },
             payload: .bytes(Array(example.body.utf8)),
             credentials: S3Credentials(
@@ -250,7 +264,7 @@ import Testing
                 method: "PUT",
                 host: "h",
                 encodedPath: "/k",
-                query: [],
+                encodedQuery: [],
                 headers: [],
                 payload: payload,
                 credentials: Self.example,

@@ -1,0 +1,34 @@
+/// Clearing away what is left behind: old records, and uploads that nobody goes on with.
+extension S3Provider {
+    /// Begins to clear away if it is time, beside everything else.
+    func sweepIfDue() {
+        guard beginsSweep() else { return }
+        Task { await sweep() }
+    }
+
+    /// What fails is tried again the next time.
+    func sweep() async {
+        do throws(CloudFSError) {
+            let count = try await journal.sweep()
+            if count > 0 { logger.debug("records were swept", metadata: ["count": "\(count)"]) }
+        } catch {
+            logger.notice("old records were not swept", metadata: ["error": "\(error)"])
+        }
+        do throws(CloudFSError) {
+            try await abortAbandonedUploads()
+        } catch {
+            logger.notice("uploads were not given up", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// Gives up the uploads in parts that this drive began and nobody has gone on with for long.
+    ///
+    /// Others than those in the list of this drive are not looked for.
+    private func abortAbandonedUploads() async throws(CloudFSError) {
+        let oldest = client.clocks.now() + (.zero - settings.uploadAge)
+        for (key, upload) in try await uploads.abandoned(since: oldest) {
+            try await client.abortUpload(key, upload: upload.id)
+            try await uploads.forget(key, upload)
+        }
+    }
+}

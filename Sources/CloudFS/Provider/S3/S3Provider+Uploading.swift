@@ -1,0 +1,292 @@
+import Crypto
+import Glibc
+
+/// Sending files.
+///
+/// An answer that is lost says nothing of what was done: whoever finds another version than the
+/// one that is to be replaced looks whether it is its own work.
+extension S3Provider {
+    func upload(
+        _ source: UploadSource,
+        to path: RemotePath,
+        replacing base: ItemVersion?
+    ) async throws(CloudFSError) -> RemoteItem {
+        let place = try await placeToChange(path)
+        try Self.requireFileName(path, place)
+        try await requireFolder(path.parent)
+        var upload = S3FileUpload(key: place.key, path: path, source: source, base: base)
+        do throws(CloudFSError) {
+            upload.replaces(try await checkBeforeWriting(upload, place))
+        } catch  where Self.isConflict(error) {
+            guard let head = try await headIfPresent(place.key) else { throw error }
+            if try await isOutcome(head, of: upload) {
+                await letGoUpload(of: place.key)
+                return try await finish(upload, head)
+            }
+            // What an earlier try sent before the file was changed once more.
+            guard isOwnEarlierWork(head) else { throw error }
+            upload.base = Self.version(of: head)
+            upload.replaces(head)
+        }
+        upload.metadata = try Self.headers(of: source, kept: upload.metadata)
+        uploads.setActive(true, place.key)
+        defer { uploads.setActive(false, place.key) }
+        do throws(CloudFSError) {
+            let written =
+                source.byteCount <= settings.partByteCount
+                ? try await sendWhole(upload) : try await sendInParts(upload)
+            return try await finish(upload, written)
+        } catch  where Self.isConflict(error) {
+            await letGoUpload(of: place.key)
+            guard let head = try await headIfPresent(place.key) else {
+                throw error.code == .remoteChanged ? Self.notFound(path) : error
+            }
+            guard try await isOutcome(head, of: upload) else { throw error }
+            return try await finish(upload, head)
+        }
+    }
+
+    private static func isConflict(_ error: CloudFSError) -> Bool {
+        error.code == .remoteChanged || error.code == .exists
+    }
+
+    private static func headers(
+        of source: UploadSource,
+        kept: [String: String]
+    ) throws(CloudFSError) -> [String: String] {
+        try S3Metadata.headers(
+            source.metadata,
+            kind: .file,
+            documentID: source.documentID,
+            attributes: source.attributes,
+            kept: kept
+        )
+    }
+
+    /// The item that was made of an upload, whatever another device did since.
+    private func finish(
+        _ upload: S3FileUpload,
+        _ written: S3Written
+    ) async throws(CloudFSError) -> RemoteItem {
+        var head: S3ObjectHead
+        do throws(CloudFSError) {
+            head = try await client.head(upload.key)
+        } catch {
+            let tag = written.entityTag.lowercased()
+            noteUnheard(upload, tag: tag.isEmpty ? nil : tag)
+            throw error
+        }
+        let isOurs =
+            head.userMetadata == upload.metadata && head.object.size == upload.source.byteCount
+            && (written.entityTag.isEmpty || written.entityTag == head.object.entityTag)
+        if !isOurs {
+            // Replaced already: the version we made is told, so that the other one is seen as new.
+            head.object.entityTag = written.entityTag.isEmpty ? "replaced" : written.entityTag
+            head.object.size = upload.source.byteCount
+            head.userMetadata = upload.metadata
+        }
+        return try await finish(upload, head)
+    }
+
+    private func finish(
+        _ upload: S3FileUpload,
+        _ head: S3ObjectHead
+    ) async throws(CloudFSError) -> RemoteItem {
+        guard let name = upload.path.name else { throw Self.notFound(upload.path) }
+        let item = try await describe(head, as: name)
+        forgetUnheard(upload.key)
+        await journal.announce([.children(of: upload.path.parent)])
+        return item
+    }
+
+    /// Looks at what is there, as far as the server does not do it in the request itself.
+    ///
+    /// - Returns: The object that will be replaced.
+    private func checkBeforeWriting(
+        _ upload: S3FileUpload,
+        _ place: Place
+    ) async throws(CloudFSError) -> S3ObjectHead? {
+        if let base = upload.base { return try await meantFile(place, base, upload.path) }
+        guard try await folder(place, as: ItemName("folder")) == nil else {
+            throw CloudFSError(.exists, "\"\(upload.path)\" is a folder in the bucket")
+        }
+        // A large file is not sent to be refused, or to find that it was there already.
+        let isLarge = upload.source.byteCount > settings.partByteCount
+        let looks = !rules.create || isLarge || hasUnheard(place.key)
+        if looks, try await exists(place.key) {
+            throw CloudFSError(.exists, "\"\(upload.path)\" is in the bucket already")
+        }
+        return nil
+    }
+
+    private func sendWhole(_ upload: S3FileUpload) async throws(CloudFSError) -> S3Written {
+        let (source, path) = (upload.source, upload.path)
+        var bytes: [UInt8] = []
+        while bytes.count < Int(source.byteCount) {
+            let offset = bytes.count
+            let count = min(1 << 20, Int(source.byteCount) - offset)
+            try await source.willSend(count)
+            bytes += try await read(source.descriptor, Int64(offset)..<Int64(offset + count), path)
+        }
+        guard source.isUnchanged() else { throw Self.changedWhileSent(path) }
+        let body = HTTPBody.bytes(bytes)
+        let written: S3Written
+        do throws(CloudFSError) {
+            written = try await client.put(
+                upload.key,
+                body: body,
+                metadata: upload.metadata,
+                contentHeaders: upload.contentHeaders,
+                condition: rules.condition(replacing: upload.base.map(Self.entityTag))
+            )
+        } catch {
+            if !Self.isConflict(error) {
+                noteUnheard(upload, tag: try await client.transport.md5(of: body))
+            }
+            throw error
+        }
+        source.didSend(source.byteCount)
+        return written
+    }
+
+    /// Reads a range of a file that is not to end before it.
+    func read(
+        _ descriptor: Int32,
+        _ range: Range<Int64>,
+        _ path: RemotePath
+    ) async throws(CloudFSError) -> [UInt8] {
+        try await pool.engine { () throws -> [UInt8] in
+            var bytes = [UInt8](repeating: 0, count: range.count)
+            var filled = 0
+            while filled < bytes.count {
+                let count = bytes.withUnsafeMutableBytes { buffer in
+                    pread(
+                        descriptor,
+                        buffer.baseAddress?.advanced(by: filled),
+                        buffer.count - filled,
+                        Int(range.lowerBound) + filled
+                    )
+                }
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { throw Self.changedWhileSent(path) }
+                filled += count
+            }
+            return bytes
+        }
+    }
+
+    static func changedWhileSent(_ path: RemotePath) -> CloudFSError {
+        CloudFSError(.cancelled, "\"\(path)\" was changed while it was sent")
+    }
+
+    // MARK: - Lost answers
+
+    /// Whether an object is what this upload makes: an earlier try made it, and was not answered.
+    ///
+    /// Size and metadata must agree, the document's identity and time among them; so must the
+    /// bytes, as far as the server's tags tell. Where they do not, another tag than that of the
+    /// replaced version says at least that something was written.
+    func isOutcome(
+        _ head: S3ObjectHead,
+        of upload: S3FileUpload
+    ) async throws(CloudFSError) -> Bool {
+        let tag = head.object.entityTag.lowercased()
+        guard head.object.size == upload.source.byteCount,
+            try Self.headers(of: upload.source, kept: head.userMetadata) == head.userMetadata
+        else { return false }
+        if rules.tagsAreDigests, let own = try await self.tag(of: upload, like: tag) {
+            guard upload.source.isUnchanged() else { throw Self.changedWhileSent(upload.path) }
+            return own == tag
+        }
+        return head.object.entityTag != upload.base.map(Self.entityTag)
+    }
+
+    /// The tag that the file gets by being sent; `nil` if one of this form says nothing of bytes.
+    private func tag(
+        of upload: S3FileUpload,
+        like tag: String
+    ) async throws(CloudFSError) -> String? {
+        let source = upload.source
+        let parts = tag.split(separator: "-", omittingEmptySubsequences: false)
+        guard source.byteCount > settings.partByteCount else {
+            guard parts.count == 1 else { return nil }
+            return try await md5(of: 0..<source.byteCount, in: source)
+        }
+        let ranges = ranges(of: source.byteCount)
+        guard parts.count == 2, parts[1] == String(ranges.count) else { return nil }
+        var digests: [String] = []
+        for range in ranges { digests.append(try await md5(of: range, in: source)) }
+        return Self.tag(ofParts: digests)
+    }
+
+    /// The digest of a part of the file, in small hexadecimal digits.
+    func md5(
+        of range: Range<Int64>,
+        in source: UploadSource
+    ) async throws(CloudFSError) -> String {
+        try await client.transport.md5(
+            of: .file(
+                descriptor: source.descriptor,
+                offset: range.lowerBound,
+                byteCount: Int64(range.count)
+            )
+        )
+    }
+
+    /// The tag of an object that was uploaded in parts: the digest of the digests, and their count.
+    ///
+    /// - Parameter tags: Of the parts; `nil` is returned where they are no digests.
+    static func tag(ofParts tags: [String]) -> String? {
+        var hash = Insecure.MD5()
+        for tag in tags {
+            guard let digest = Hexadecimal.bytes(tag.utf8) else { return nil }
+            hash.update(data: digest)
+        }
+        return Hexadecimal.text(hash.finalize()) + "-\(tags.count)"
+    }
+
+    /// Whether an object is what an earlier try sent, whose answer was lost.
+    private func isOwnEarlierWork(_ head: S3ObjectHead) -> Bool {
+        unheard(head.object.key).contains { sent in
+            sent.byteCount == head.object.size && sent.metadata == head.userMetadata
+                && (sent.entityTag ?? head.object.entityTag.lowercased())
+                    == head.object.entityTag.lowercased()
+        }
+    }
+
+    /// Remembers what may have been stored although it seems to have failed.
+    ///
+    /// - Parameter tag: That of the stored object, where tags are digests.
+    func noteUnheard(_ upload: S3FileUpload, tag: String?) {
+        let sent = S3SentVersion(
+            byteCount: upload.source.byteCount,
+            metadata: upload.metadata,
+            entityTag: rules.tagsAreDigests ? tag : nil
+        )
+        noteUnheard(sent, at: upload.key)
+    }
+}
+
+/// A file on its way to the bucket.
+struct S3FileUpload: Sendable {
+    var key: [UInt8]
+    var path: RemotePath
+    var source: UploadSource
+    var base: ItemVersion?
+    var metadata: [String: String] = [:]
+    var contentHeaders: [String: String] = [:]
+
+    /// What is not ours of the object that is replaced stays.
+    mutating func replaces(_ head: S3ObjectHead?) {
+        metadata = head?.userMetadata ?? [:]
+        contentHeaders = head?.contentHeaders ?? [:]
+    }
+}
+
+/// What was sent to a key without an answer.
+struct S3SentVersion: Sendable, Equatable {
+    var byteCount: Int64
+    var metadata: [String: String]
+    /// As it is where tags are digests; `nil` if that is not known.
+    var entityTag: String?
+}

@@ -1,0 +1,114 @@
+import CloudFSTestSupport
+import Testing
+
+@testable import CloudFS
+
+/// What other devices hear and see of a folder on its way.
+@Suite(.timeLimit(.minutes(3))) struct S3MoveNewsTests {
+    private typealias Bench = S3ProviderBench
+
+    private static func names(_ provider: S3Provider) async throws -> [String] {
+        try await Bench.list(.root, of: provider).map(\.name.description)
+    }
+
+    @Test func `others hear of both folders' parents, not of everything`() async throws {
+        let clocks = S3TestClocks()
+        let bench = try await clocks.bench()
+        for name in ["from/", "from/d/a", "from/d/sub/b", "to/x", "other/y"] {
+            bench.fake.put(FakeS3Key(name), "content")
+        }
+        let mover = try await bench.provider(clocks: clocks.own)
+        let other = try await bench.provider(device: "two", clocks: clocks.own)
+        var page = try await other.changes(after: nil)
+        let (source, target) = (try Bench.path("from/d"), try Bench.path("to/e"))
+        let base = try await mover.item(at: source).version
+        let gate = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.wait(gate), on: .deleteBatch))
+        async let moved = mover.move(from: source, to: target, base: base)
+        try await eventually("all is copied", within: .seconds(60)) { gate.waitingCount == 1 }
+        let parents: Set<ChangeHint> = [
+            .children(of: source.parent), .children(of: target.parent),
+        ]
+        page = try await other.changes(after: page.anchor)
+        #expect(Set(page.hints) == parents)
+        // As soon as it is told, the folder is whole in its new place only.
+        #expect(try await Bench.list(source.parent, of: other).isEmpty)
+        #expect(
+            try await Bench.list(target.parent, of: other).map(\.name.description) == ["x", "e"]
+        )
+        let sub = try await Bench.list(try Bench.path("to/e/sub"), of: other)
+        #expect(sub.map(\.name.description) == ["b"])
+        gate.open()
+        _ = try await moved
+        page = try await other.changes(after: page.anchor)
+        #expect(Set(page.hints) == parents)
+        // All in it is compared once the folder is known there, also what changed before.
+        clocks.advance(by: S3Journal.subtreeDelay)
+        page = try await other.changes(after: page.anchor)
+        #expect(page.hints == [.subtree(target)])
+    }
+
+    @Test func `a move whose device is gone hides nothing for long`() async throws {
+        let clocks = S3TestClocks()
+        let bench = try await clocks.bench()
+        bench.fake.put("d/a", "a")
+        let mover = try await bench.provider(clocks: clocks.own)
+        let other = try await bench.provider(device: "two", clocks: clocks.own)
+        let base = try await mover.item(at: try Bench.path("d")).version
+        bench.fake.add(FakeS3Fault(Bench.refusal, count: nil, on: .deleteBatch))
+        #expect(
+            await s3Failure {
+                _ = try await mover.move(
+                    from: Bench.path("d"),
+                    to: Bench.path("e"),
+                    base: base
+                )
+            } != nil
+        )
+        for (wait, seenByOther, seenByMover) in [
+            (Duration.seconds(3_000), ["e"], ["e"]),
+            (.seconds(1_000), ["d", "e"], ["e"]),
+            (.seconds(86_400), ["d", "e"], ["d", "e"]),
+        ] {
+            clocks.advance(by: wait)
+            try await other.readIntents()
+            try await mover.readIntents()
+            #expect(try await Self.names(other) == seenByOther)
+            #expect(try await Self.names(mover) == seenByMover)
+        }
+        bench.fake.removeFaults()
+        _ = try await mover.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
+        #expect(bench.fake.keys(".cloudfs/moves/").isEmpty)
+        #expect(try await Self.names(mover) == ["e"])
+    }
+
+    @Test func `a move that takes long goes on being told`() async throws {
+        let clocks = S3TestClocks()
+        let bench = try await clocks.bench()
+        for number in 0..<40 { bench.fake.put(FakeS3Key("d/\(number)"), "x") }
+        var settings = Bench.settings
+        settings.parallelLooks = 1
+        let mover = try await bench.provider(settings: settings, clocks: clocks.own)
+        let other = try await bench.provider(device: "two", clocks: clocks.own)
+        let base = try await mover.item(at: try Bench.path("d")).version
+        let gate = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.wait(gate), skipping: 20, on: .copy))
+        async let moved = mover.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
+        try await eventually("half is copied", within: .seconds(60)) { gate.waitingCount == 1 }
+        clocks.advance(by: .seconds(3_000))
+        let last = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.wait(last), on: .deleteBatch))
+        gate.open()
+        try await eventually("all is copied", within: .seconds(60)) { last.waitingCount == 1 }
+        let intents = bench.fake.requests(.put).filter {
+            $0.key.text.hasPrefix(".cloudfs/moves/")
+        }
+        #expect(intents.count == 3)
+        clocks.advance(by: .seconds(3_000))
+        try await other.readIntents()
+        #expect(try await Self.names(other) == ["e"])
+        last.open()
+        _ = try await moved
+        #expect(try await Self.names(other) == ["e"])
+    }
+}
