@@ -93,6 +93,7 @@ struct MountCommand: ParsableCommand {
     @Flag(name: .of(.anonymous), help: .of(.anonymous)) var anonymous = false
     @Option(name: .of(.pollInterval), help: .of(.pollInterval)) var pollInterval: String?
     @Option(name: .of(.scanInterval), help: .of(.scanInterval)) var scanInterval: String?
+    @Option(name: .of(.listingAge), help: .of(.listingAge)) var listingAge: String?
 
     @Flag(help: "Check everything, print the result as a drive file, and mount nothing.")
     var dryRun = false
@@ -143,6 +144,7 @@ struct MountCommand: ParsableCommand {
         case .anonymous: anonymous ? ["true"] : []
         case .pollInterval: Self.list(pollInterval)
         case .scanInterval: Self.list(scanInterval)
+        case .listingAge: Self.list(listingAge)
         case .simulateLatency: Self.list(simulateLatency)
         case .simulateBandwidth: Self.list(simulateBandwidth)
         case .simulateFailures: Self.list(simulateFailures)

@@ -53,6 +53,7 @@ extension FuseRequest<KernelPort> {
     ) -> (FuseRequest, Filesystem) {
         guard let raw else { preconditionFailure("libfuse gave no request") }
         let session = SessionContext.of(fuse_req_userdata(raw))
+        session.filesystem.noteRequest()
         let port = KernelPort(raw, session.filesystem)
         let item = FuseArguments.item(item)
         return (FuseRequest(port, session.ledger, operation, item: item), session.filesystem)

@@ -98,7 +98,7 @@ extension Filesystem {
                 try writer.markMetadataChanged(id, notBefore: notBefore)
             }
         }
-        uploader.wake.raise()
+        uploader.noteChange()
     }
 
     // MARK: - Attributes that do something
@@ -146,7 +146,7 @@ extension Filesystem {
             if policy != .excluded { try writer.enqueueChangedBelow(id, notBefore: notBefore) }
         }
         downloader.noticeWanted()
-        uploader.wake.raise()
+        uploader.noteChange()
         evictor.noticeUse()
     }
 

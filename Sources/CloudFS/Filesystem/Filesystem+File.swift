@@ -256,7 +256,7 @@ extension Filesystem {
         try handle.file.state.withLock { state throws(CloudFSError) in
             try files.save(&state, handle.file.id)
         }
-        uploader.wake.raise()
+        uploader.noteChange()
     }
 
     func synchronize(_ handle: UInt64, dataOnly: Bool) throws(CloudFSError) {
@@ -291,6 +291,6 @@ extension Filesystem {
                 try writer.postpone(id, until: notBefore)
             }
         }
-        uploader.wake.raise()
+        uploader.noteChange()
     }
 }

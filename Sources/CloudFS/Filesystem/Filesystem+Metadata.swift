@@ -33,7 +33,7 @@ extension Filesystem {
             throw error
         }
         try files.release(file)
-        uploader.wake.raise()
+        uploader.noteChange()
     }
 
     private func setMetadata(
@@ -62,7 +62,7 @@ extension Filesystem {
                 try writer.markMetadataChanged(id, notBefore: notBefore)
             }
         }
-        uploader.wake.raise()
+        uploader.noteChange()
     }
 
     /// A file's content carries its time too: after a crash that is the one that counts.

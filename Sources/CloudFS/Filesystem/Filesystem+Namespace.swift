@@ -142,7 +142,7 @@ extension Filesystem {
             if kind.isSynced { try writer.enqueue(record.id, notBefore: notBefore) }
             return record
         }
-        uploader.wake.raise()
+        uploader.noteChange()
         return entry(record)
     }
 
@@ -240,7 +240,7 @@ extension Filesystem {
         }
         // What is being sent right now is erased, or deleted in the cloud, when that has ended.
         if !uploader.active.contains(id) { try files.eraseIfUnused(id) }
-        uploader.wake.raise()
+        uploader.noteChange()
     }
 
     // MARK: - Renaming
@@ -290,7 +290,7 @@ extension Filesystem {
             }
         }
         if let victim { try didUnlink(victim) }
-        uploader.wake.raise()
+        uploader.noteChange()
     }
 
     /// A new name may be one that is synced, where the old one was not: whatever was held back

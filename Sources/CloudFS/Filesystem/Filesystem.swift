@@ -132,6 +132,11 @@ final class Filesystem: Sendable {
         size == 0 ? 0 : max(1, (localBytes + 511) / 512)
     }
 
+    /// A program asks for something: what nobody waits for makes room.
+    func noteRequest() {
+        feed.applier.precedence.noteUse()
+    }
+
     func entry(_ record: ItemRecord) -> Entry {
         Entry(attributes: attributes(of: record), isCacheable: true)
     }

@@ -66,6 +66,7 @@ extension MountConfiguration.Option {
         case .anonymous: [String(configuration.s3.isAnonymous)]
         case .pollInterval: [MountConfiguration.Values.format(configuration.s3.pollInterval)]
         case .scanInterval: [MountConfiguration.Values.format(configuration.s3.scanInterval)]
+        case .listingAge: [MountConfiguration.Values.format(configuration.s3.listingAge)]
         case .foreground: [String(configuration.foreground)]
         }
     }

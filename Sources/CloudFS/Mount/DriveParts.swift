@@ -80,6 +80,7 @@ final class DriveParts: Sendable {
             applier: applier,
             connection: connection,
             container: container,
+            listingAge: configuration.s3.listingAge,
             logger: logger
         ) { news.connected() }
         let patterns = IgnorePatterns(configuration.ignore)

@@ -30,6 +30,7 @@ extension MountConfiguration {
         case anonymous
         case pollInterval = "poll-interval"
         case scanInterval = "scan-interval"
+        case listingAge = "listing-age"
         case foreground
 
         /// What comes after the name.
@@ -49,7 +50,8 @@ extension MountConfiguration {
             case .stateDir, .caFile: .value("path")
             case .cacheSize, .freeFloor, .progressiveLimit: .value("bytes")
             case .uploadLimit, .downloadLimit, .simulateBandwidth: .value("bytes/s")
-            case .quietTime, .readTimeout, .simulateLatency, .pollInterval, .scanInterval:
+            case .quietTime, .readTimeout, .simulateLatency, .pollInterval, .scanInterval,
+                .listingAge:
                 .value("time")
             case .simulateFailures: .value("share")
             case .deviceName, .region, .profile: .value("name")
@@ -110,6 +112,9 @@ extension MountConfiguration {
             case .scanInterval:
                 "How often a bucket is compared as a whole, for what other tools did. "
                     + "Default: 15m."
+            case .listingAge:
+                "A folder that is opened is compared again if its last listing is older. "
+                    + "Default: 30s."
             case .foreground: "Stay in the foreground and log to standard error."
             }
         }
@@ -188,6 +193,8 @@ extension MountConfiguration.Option {
             configuration.s3.pollInterval = try duration(text, "1s", .milliseconds(50))
         case .scanInterval:
             configuration.s3.scanInterval = try duration(text, "15m", .seconds(1))
+        case .listingAge:
+            configuration.s3.listingAge = try duration(text, "30s", .milliseconds(50))
         case .readOnly: configuration.readOnly = try boolean(text)
         case .remoteIDs: configuration.remoteIDs = try boolean(text)
         case .foreground: configuration.foreground = try boolean(text)

@@ -64,6 +64,8 @@ public struct MountConfiguration: Sendable, Equatable {
         public var isAnonymous = false
         public var pollInterval = Duration.seconds(1)
         public var scanInterval = Duration.seconds(900)
+        /// A folder that is opened is compared again when its last listing is older.
+        public var listingAge = Duration.seconds(30)
 
         public init() {}
     }

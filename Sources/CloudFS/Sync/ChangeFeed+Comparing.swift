@@ -1,32 +1,35 @@
+import Collections
+
 /// Comparing folders with the cloud.
 extension ChangeFeed {
     /// How many folders are listed at once.
     private static let parallelListings = 6
 
     /// Lists folders, and the new ones found in them; then removes what none of them has.
+    ///
+    /// - Parameter isFresh: Whether a listing that runs already does not count.
     func process(
         _ folders: [ItemID],
-        depth: RemoteApplier.Depth
+        depth: RemoteApplier.Depth,
+        isFresh: Bool = true
     ) async throws(CloudFSError) {
         let asked = Set(folders)
         var missing: [Missing] = []
-        var queue = folders
+        var queue = Deque(folders)
         var sketched: [ItemID] = []
         var failure: CloudFSError?
-        while !queue.isEmpty, failure == nil {
-            guard !Task.isCancelled else {
-                throw CloudFSError(.cancelled, "comparing with the cloud was ended")
-            }
-            let batch = Array(queue.prefix(Self.parallelListings))
-            queue.removeFirst(batch.count)
-            let listings = await withTaskGroup(of: Listing.self) { group in
-                for folder in batch {
+        await withTaskGroup(of: Listing.self) { group in
+            var running = 0
+            while true {
+                while running < Self.parallelListings, failure == nil, !Task.isCancelled,
+                    let folder = queue.popFirst()
+                {
                     let depth = asked.contains(folder) ? depth : .names
-                    group.addTask { await self.listing(of: folder, depth: depth) }
+                    group.addTask { await self.listing(of: folder, depth, isFresh: isFresh) }
+                    running += 1
                 }
-                return await group.reduce(into: []) { $0.append($1) }
-            }
-            for listing in listings {
+                guard let listing = await group.next() else { return }
+                running -= 1
                 switch listing.result {
                 case .success(let outcome):
                     missing.append(Missing(folder: listing.folder, items: outcome.missing))
@@ -41,6 +44,9 @@ extension ChangeFeed {
                 }
             }
         }
+        guard !Task.isCancelled else {
+            throw CloudFSError(.cancelled, "comparing with the cloud was ended")
+        }
         if !sketched.isEmpty { noteSketches(in: sketched) }
         try await remove(missing)
         if let failure { throw failure }
@@ -51,9 +57,13 @@ extension ChangeFeed {
         var result: Result<RemoteApplier.Outcome, CloudFSError>
     }
 
-    private func listing(of folder: ItemID, depth: RemoteApplier.Depth) async -> Listing {
+    private func listing(
+        of folder: ItemID,
+        _ depth: RemoteApplier.Depth,
+        isFresh: Bool
+    ) async -> Listing {
         do throws(CloudFSError) {
-            let outcome = try await list(folder, depth: depth, isFresh: true)
+            let outcome = try await list(folder, depth: depth, isFresh: isFresh)
             return Listing(folder: folder, result: .success(outcome))
         } catch {
             return Listing(folder: folder, result: .failure(error))

@@ -9,6 +9,8 @@ final class ChangeFeed: Sendable {
     let applier: RemoteApplier
     let connection: Connection
     private let container: ContainerID
+    /// How long a listing of a folder counts as fresh.
+    private let listingAge: Duration
     private let root: ItemID
     let logger: Logger
     /// Called when the cloud is reached, for the first time or again.
@@ -24,7 +26,7 @@ final class ChangeFeed: Sendable {
         /// Folders whose listing met something that this machine was changing itself.
         var blurred: Set<ItemID> = []
         var flights: [ItemID: Task<Result<RemoteApplier.Outcome, CloudFSError>, Never>] = [:]
-        /// When folders that somebody opened were last looked at.
+        /// When folders were last listed, or somebody's opening them led to it.
         var looks: [ItemID: Duration] = [:]
         var hasCompared = false
     }
@@ -36,6 +38,7 @@ final class ChangeFeed: Sendable {
         applier: RemoteApplier,
         connection: Connection,
         container: ContainerRecord,
+        listingAge: Duration,
         logger: Logger,
         onConnect: @escaping @Sendable () -> Void
     ) {
@@ -43,6 +46,7 @@ final class ChangeFeed: Sendable {
         self.applier = applier
         self.connection = connection
         self.container = container.id
+        self.listingAge = listingAge
         self.root = container.root
         self.logger = logger
     }
@@ -226,7 +230,6 @@ final class ChangeFeed: Sendable {
     func ensureListed(_ folder: ItemID) async throws(CloudFSError) {
         let outcome = try await list(folder, depth: .few)
         enqueueUnlisted(outcome)
-        _ = noteLook(at: folder)
         if outcome.hasSketches { noteSketches(in: [folder]) }
     }
 
@@ -251,7 +254,7 @@ final class ChangeFeed: Sendable {
     private func noteLook(at folder: ItemID) -> Bool {
         let now = clocks.elapsed()
         return state.withLock { state in
-            if let last = state.looks[folder], now - last < Self.lookAge { return false }
+            if let last = state.looks[folder], now - last < listingAge { return false }
             if state.looks.count >= Self.looksLimit { state.looks = [:] }
             state.looks[folder] = now
             return true
@@ -271,8 +274,6 @@ final class ChangeFeed: Sendable {
     /// How many items are looked at closely when everything was compared; the others when their
     /// folders are opened.
     private static let firstDetails = 10_000
-    /// How long a look at a folder counts as fresh.
-    private static let lookAge = Duration.seconds(30)
     private static let looksLimit = 10_000
 
     private var clocks: Clocks { applier.files.clocks }
@@ -302,6 +303,7 @@ final class ChangeFeed: Sendable {
             state.flights[folder] = flight
             return flight
         }
+        _ = noteLook(at: folder)
         return try await flight.value.get()
     }
 
@@ -352,7 +354,7 @@ final class ChangeFeed: Sendable {
                 try self.catalog.read { try $0.unlistedFolders(limit: 64) }
             }
             guard !batch.isEmpty else { return }
-            try await process(batch, depth: .names)
+            try await process(batch, depth: .names, isFresh: false)
         }
     }
 

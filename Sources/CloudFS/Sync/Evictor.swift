@@ -41,8 +41,12 @@ final class Evictor: Sendable {
                 logger.error("eviction failed", metadata: ["error": "\(error)"])
             }
             await wake.wait()
+            // Many closes in a row are one occasion; cancelled, the loop ends.
+            try? await Task.sleep(for: Self.pause)
         }
     }
+
+    private static let pause = Duration.milliseconds(250)
 
     /// Why a file's content stays.
     ///

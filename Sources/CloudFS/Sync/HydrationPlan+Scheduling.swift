@@ -17,7 +17,6 @@ struct ReadStream: Sendable {
     var aheadEnd: Int64
 
     static let smallestWindow: Int64 = 1 << 20
-    static let largestWindow: Int64 = 64 << 20
 
     init(handle: UInt64, first range: Range<Int64>) {
         self.handle = handle
@@ -43,7 +42,7 @@ struct ReadStream: Sendable {
 
     /// Opens the window once enough was read in a row, and doubles it each time it was read
     /// through.
-    mutating func growWindow() {
+    mutating func growWindow(atMost largest: Int64) {
         if window == 0 {
             guard isHabit else { return }
             window = Self.smallestWindow
@@ -51,7 +50,7 @@ struct ReadStream: Sendable {
         }
         while readInWindow >= window {
             readInWindow -= window
-            window = min(window * 2, Self.largestWindow)
+            window = min(window * 2, largest)
         }
     }
 
@@ -76,7 +75,7 @@ extension HydrationPlan {
             stream = ReadStream(handle: handle, first: range)
             if streams.count == Self.maximumStreams { streams.removeFirst() }
         }
-        stream.growWindow()
+        stream.growWindow(atMost: settings.largestWindow)
         if stream.window > 0, fetchedEnd(from: stream.next) - stream.next < stream.window / 2 {
             stream.aheadEnd = max(stream.aheadEnd, min(size, stream.next + stream.window))
         }
@@ -136,7 +135,8 @@ extension HydrationPlan {
     }
 
     private func requestLength(window: Int64) -> Int64 {
-        min(max(window / 4, Self.shortestRequest), Self.longestRequest)
+        let share = window / Int64(settings.maximumParallelRequests)
+        return min(max(share, settings.shortestRequest), Self.longestRequest)
     }
 
     /// Cuts a running request short where a reader waits for bytes it would reach much later.
@@ -186,7 +186,7 @@ extension HydrationPlan {
             if end == wanted.upperBound, aheadEnd > end,
                 let more = nextUnassigned(from: end, limit: aheadEnd), more.lowerBound == end
             {
-                end = min(more.upperBound, max(end, gap.lowerBound + Self.shortestRequest))
+                end = min(more.upperBound, max(end, gap.lowerBound + settings.shortestRequest))
             }
             begin(gap.lowerBound..<end, for: .reader, now, &actions)
         }

@@ -27,6 +27,10 @@ struct HydrationPlan: Sendable {
     struct Settings: Sendable {
         /// How many requests may run for readers, and how many for everything together.
         var maximumParallelRequests = 4
+        /// How few bytes a request for more than what a reader waits for has.
+        var shortestRequest: Int64 = 4 << 20
+        /// How far is read ahead of a sequential reader at most.
+        var largestWindow: Int64 = 64 << 20
         /// How long a reader waits without any progress on its bytes.
         var stallTimeout: Duration = .seconds(30)
         /// How long a range that failed goes on failing without being asked for.
@@ -109,7 +113,6 @@ struct HydrationPlan: Sendable {
     static let blockSize: Int64 = 4096
     /// Files up to this length come whole, and guesses begin only beyond it.
     static let smallByteCount: Int64 = 64 << 10
-    static let shortestRequest: Int64 = 4 << 20
     static let longestRequest: Int64 = 8 << 20
     /// How far ahead of a running request a reader's bytes may lie before they are fetched apart.
     static let farDistance: Int64 = 1 << 20

@@ -19,12 +19,13 @@ extension RemoteApplier {
                 }
             }
             guard let end = sketches.last else { return }
+            if sketches.count > Self.fewDetails { await precedence.giveWay() }
             guard try await look(at: sketches, of: listing) else { return }
             last = end.name.bytes
         }
     }
 
-    private static let detailsPage = 500
+    private static let detailsPage = 100
     private static let sampleCount = 4
 
     /// - Returns: Whether it is worth while to go on.
@@ -102,11 +103,9 @@ extension RemoteItem {
         if kind != sketch.kind || documentID != sketch.documentID || !attributes.isEmpty {
             return true
         }
-        // The time of a folder is nobody's; that of a file may be rounded.
+        // The time of a folder is nobody's; that of a file may be rounded. Owners come with modes.
         let isOld =
             kind == .folder || metadata.modified.seconds == sketch.metadata.modified.seconds
         return !isOld || metadata.permissions != sketch.metadata.permissions
-            || metadata.userID != sketch.metadata.userID
-            || metadata.groupID != sketch.metadata.groupID
     }
 }

@@ -15,6 +15,7 @@ final class RemoteApplier: Sendable {
     let hydrator: Hydrator
     let options: Options
     let logger: Logger
+    let precedence: Precedence
     private let detailsLeft = Mutex(firstDetails)
 
     struct Options: Sendable {
@@ -49,6 +50,7 @@ final class RemoteApplier: Sendable {
         logger: Logger
     ) {
         self.files = files
+        precedence = Precedence(clocks: files.clocks)
         self.provider = provider
         self.pool = pool
         self.hub = hub
@@ -164,6 +166,7 @@ final class RemoteApplier: Sendable {
                 throw CloudFSError(.cancelled, "a listing was ended", item: listing.folder)
             }
             if let next = page.next { coming = self.page(of: listing.path, after: next) }
+            if listing.depth == .names { await precedence.giveWay() }
             try await apply(page, to: &listing)
             if page.next == nil { return }
         }
@@ -221,15 +224,18 @@ final class RemoteApplier: Sendable {
         to listing: inout Listing
     ) async throws(CloudFSError) {
         let folder = listing.folder
-        let compared = try await pool.engine { try self.compare(page.items, in: folder) }
+        var compared = try await pool.engine { try self.compare(page.items, in: folder) }
         for name in compared.unchanged { listing.seen.insert(name.hashValue) }
         guard !compared.changed.isEmpty || !compared.new.isEmpty else { return }
         var differing = try await provider.details(of: compared.changed, in: listing.path)
-        let sketches = compared.new.count { $0.isSketch }
-        if wantsDetails(ofSketches: sketches, listing.depth) {
-            differing += try await provider.details(of: compared.new, in: listing.path)
+        // What is written on a folder can wait until somebody sees it.
+        let split = compared.new.partition { $0.kind == .folder && listing.depth == .names }
+        let (asked, left) = (compared.new[..<split], compared.new[split...])
+        differing += left
+        if wantsDetails(ofSketches: asked.count { $0.isSketch }, listing.depth) {
+            differing += try await provider.details(of: Array(asked), in: listing.path)
         } else {
-            differing += compared.new
+            differing += asked
             listing.outcome.hasSketches = true
         }
         let found = differing
@@ -239,17 +245,25 @@ final class RemoteApplier: Sendable {
             if try await hasLeft(candidate) { moves[candidate.remoteID] = candidate.item }
         }
         let (movedItems, current) = (moves, listing)
-        let changed = try await pool.engine {
-            try self.apply(found, of: current, movedItems, next: page.next)
-        }
-        hub.publish(changed.changes)
-        if changed.hasWanted { files.wanted.raise() }
-        listing.outcome.unlisted += changed.unlisted
-        listing.outcome.isBlurred = listing.outcome.isBlurred || changed.isBlurred
-        for (id, remote) in changed.contents {
-            try await applyContent(of: id, remote, in: folder)
+        // In small transactions: a program that makes a file waits for one of them at most.
+        for start in stride(from: 0, to: max(found.count, 1), by: Self.sliceCount) {
+            let slice = Array(found[start..<min(start + Self.sliceCount, found.count)])
+            let isLast = start + Self.sliceCount >= found.count
+            let changed = try await pool.engine {
+                try self.apply(slice, of: current, movedItems, next: isLast ? page.next : nil)
+            }
+            hub.publish(changed.changes)
+            if changed.hasWanted { files.wanted.raise() }
+            listing.outcome.unlisted += changed.unlisted
+            listing.outcome.isBlurred = listing.outcome.isBlurred || changed.isBlurred
+            for (id, remote) in changed.contents {
+                try await applyContent(of: id, remote, in: folder)
+            }
         }
     }
+
+    /// How many items are stored in one transaction.
+    private static let sliceCount = 250
 
     func apply(
         _ items: [RemoteItem],

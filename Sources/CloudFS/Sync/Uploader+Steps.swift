@@ -191,10 +191,7 @@ extension Uploader {
     private func upload(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
         let file = try await pool.engine { try self.files.acquire(id) }
         defer { releaseLater(file) }
-        if let later = busyUntil(file) {
-            try await pool.engine { try self.catalog.write { try $0.postpone(id, until: later) } }
-            return false
-        }
+        guard try await pool.engine({ try !self.postponeWhileBusy(file) }) else { return false }
         // A writer of this mount that paused for long holds its claim still: it has no say here.
         let isHeldOpen = file.state.withLock { $0.writers > 0 }
         let claim =
@@ -243,11 +240,15 @@ extension Uploader {
     }
 
     /// A file that somebody is writing is sent when they stopped, or paused for long.
-    private func busyUntil(_ file: OpenFile) -> Timestamp? {
-        file.state.withLock { state in
-            guard state.writers > 0 else { return nil }
+    ///
+    /// Decided and stored under one lock: whoever closes the file brings it forward afterwards.
+    private func postponeWhileBusy(_ file: OpenFile) throws(CloudFSError) -> Bool {
+        try file.state.withLock { state throws(CloudFSError) in
+            guard state.writers > 0 else { return false }
             let quiet = state.changed + .seconds(30)
-            return quiet > clocks.now() ? quiet : nil
+            guard quiet > clocks.now() else { return false }
+            try catalog.write { try $0.postpone(file.id, until: quiet) }
+            return true
         }
     }
 

@@ -17,11 +17,13 @@ final class Uploader: Sendable {
     private struct State {
         var active: Set<ItemID> = []
         var isPaused = false
+        /// Whether changes were noted that `wake` will tell of.
+        var isLookDue = false
         var reservations = PathReservations()
     }
 
     private let state = Mutex(State())
-    private static let parallelItems = 8
+    private static let parallelItems = 16
 
     var files: OpenFiles { applier.files }
     var catalog: Catalog { applier.catalog }
@@ -44,6 +46,26 @@ final class Uploader: Sendable {
         self.isIgnored = isIgnored
         self.logger = logger
     }
+
+    /// Notes that a change was queued.
+    ///
+    /// It rests for the quiet time, so many changes in a row are one look at the queue.
+    func noteChange() {
+        let isFirst = state.withLock { state in
+            defer { state.isLookDue = true }
+            return !state.isLookDue
+        }
+        guard isFirst else { return }
+        let pause = min(files.quietTime, Self.gatheringTime)
+        Task {
+            // Never cancelled: nobody holds the task.
+            try? await Task.sleep(for: pause)
+            state.withLock { $0.isLookDue = false }
+            wake.raise()
+        }
+    }
+
+    private static let gatheringTime = Duration.milliseconds(50)
 
     // MARK: - Control
 

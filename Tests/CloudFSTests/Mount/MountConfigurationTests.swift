@@ -32,6 +32,7 @@ import Testing
         .anonymous: ("true", "true"),
         .pollInterval: ("2s", "\"2s\""),
         .scanInterval: ("1h", "\"1h\""),
+        .listingAge: ("5s", "\"5s\""),
         .foreground: ("true", "true"),
     ]
 

@@ -250,11 +250,20 @@ struct EmbeddedFoundItem: Sendable {
         guard status.kind == .file else { return false }
         do {
             let reader = try EmbeddedSystem.reopen(descriptor, flags: O_RDONLY | O_NONBLOCK)
-            return clinux_has_writers(reader.rawValue) == 1
+            // A program that is starting another one shares its descriptors with it for a moment.
+            for _ in 0..<Self.writerLooks {
+                guard clinux_has_writers(reader.rawValue) == 1 else { return false }
+                usleep(Self.writerPause)
+            }
+            return true
         } catch {
             return false
         }
     }
+
+    private static let writerLooks = 5
+    /// In microseconds.
+    private static let writerPause: UInt32 = 5_000
 
     /// The item as the cloud has it now; `nil` for what has no place in a cloud.
     func remoteItem(of container: String) throws(EmbeddedFailure) -> RemoteItem? {

@@ -1,0 +1,70 @@
+import CloudFSTestSupport
+import Testing
+
+/// Buckets with more in them than anybody looks at.
+@Suite(.onMounts, .printingLogs, .notingIssues)
+struct S3ScaleTests {
+    static func server(folders: Int, files: Int) async throws -> FakeS3Server {
+        let server = try await FakeS3Server.start()
+        server.makeBucket(
+            "bucket",
+            synthetic: SyntheticBucket(
+                prefix: "prefix/",
+                folderCount: folders,
+                filesPerFolder: files
+            )
+        )
+        return server
+    }
+
+    static func isFolder(_ request: FakeS3Request) -> Bool {
+        request.query.contains { $0.name == "delimiter" }
+    }
+
+    static func pages(_ server: FakeS3Server) -> Int {
+        server.requests(.list).count { isFolder($0) }
+    }
+
+    @Test func `a folder of 50,000 objects is listed once, by its names, through a crash`()
+        async throws
+    {
+        let server = try await Self.server(folders: 0, files: 50_000)
+        // The listing stops here until the drive was killed.
+        let gate = FakeS3Gate()
+        server.add(
+            FakeS3Fault(.wait(gate), skipping: 30, count: 1) { Self.isFolder($0) }
+        )
+        try await TestDrive.with(options: S3FaultTests.options(server), slots: 4) { drive in
+            #expect(drive.mount.startDuration < .seconds(2))
+            try await eventually("much of it is listed", within: .seconds(60)) {
+                Self.pages(server) >= 31
+            }
+            let again = try await drive.crash()
+            gate.open()
+            try await eventually("everything is listed", within: .seconds(120)) {
+                // The two dots are counted too.
+                try await again.run("(ls -f || true) | wc -l", within: .seconds(20)) == "50002"
+            }
+            #expect(try await again.run("head -c 4 file-0049999.bin | wc -c") == "4")
+        }
+        // Two pages may have been under way, and a small part of the requests looks for news.
+        #expect(Self.pages(server) < 60)
+        // Only a few samples tell whether there is more to the objects than a listing says.
+        #expect(server.requestCount(.head) < 100)
+    }
+
+    @Test func `a comparison ends when the drive does`() async throws {
+        let server = try await Self.server(folders: 2_000, files: 40)
+        try await TestDrive.with(options: S3FaultTests.options(server)) { drive in
+            try await eventually("the comparison runs", within: .seconds(20)) {
+                Self.pages(server) > 20
+            }
+            let clock = ContinuousClock()
+            let begin = clock.now
+            try await drive.run("cd / && cloudfs unmount \"$DRIVE\"")
+            #expect(try await drive.mount.wait(within: .seconds(20)) == 0)
+            #expect(clock.now - begin < .seconds(5))
+        }
+        #expect(Self.pages(server) < 2_000)
+    }
+}
