@@ -52,6 +52,7 @@ std::string Exchange::statistics() const {
     add("bytes_out", counters.bytesOut);
     add("connections", counters.connections);
     add("most_connections", counters.mostConnections);
+    add("open_requests", counters.openRequests);
     add("most_requests", counters.mostRequests);
     add("errors", counters.errors, "}\n");
     return text;
