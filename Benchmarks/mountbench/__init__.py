@@ -1,0 +1,1 @@
+"""Measures cloud mounts beside each other and beside the local file system."""

@@ -1,0 +1,186 @@
+"""What is measured: cases, each of which brings the mount into a state and runs workloads.
+
+*Cold*: unmounted, the peer's cache removed, all kernel caches dropped, mounted again.
+*Remounted*: the same, but the peer's cache is kept. *Dropped*: only the kernel's pages are.
+"""
+
+import time
+from collections.abc import Callable
+
+from mountbench import machine, settings, workloads
+from mountbench.simulator import Simulator
+from mountbench.targets import Native, Peer
+
+Target = Native | Peer
+Results = dict[str, dict]
+
+_LIMIT = 240
+_COUNTED = ("get", "head", "put", "copy", "delete", "list", "multipart", "part")
+
+
+class Bench:
+    """One target in one run, with what the cloud and the daemon are asked around a workload."""
+
+    def __init__(self, target: Target, simulator: Simulator, is_slow: bool) -> None:
+        self.target = target
+        self.simulator = simulator
+        self.is_slow = is_slow
+
+    def path(self, relative: str) -> str:
+        return str(self.target.data / relative)
+
+    def run(self, name: str, *arguments, limit: float = _LIMIT) -> dict:
+        return self.observe(lambda: workloads.run(name, *arguments, limit=limit))
+
+    def observe(self, work: Callable[[], dict]) -> dict:
+        """Adds the requests, the processor time and the memory that the work took."""
+        if not self.target.is_cloud:
+            return work()
+        process = self.target.process_id
+        asked, used = self.simulator.statistics(), machine.usage(process)
+        result = work()
+        asked_then, used_then = self.simulator.statistics(), machine.usage(process)
+        result["cpu_s"] = used_then["cpu_s"] - used["cpu_s"]
+        result["resident_mb"] = used_then["resident_mb"]
+        result["peak_mb"] = used_then["peak_mb"]
+        result["requests"] = {
+            name: asked_then[name] - asked[name]
+            for name in _COUNTED
+            if asked_then.get(name, 0) > asked.get(name, 0)
+        }
+        result["sent_bytes"] = asked_then["bytes_in"] - asked["bytes_in"]
+        result["fetched_bytes"] = asked_then["bytes_out"] - asked["bytes_out"]
+        return result
+
+    def until_arrived(self, prefix: str, objects: int, size: int, result: dict) -> dict:
+        """Adds how long it took, from the beginning, until all was in the cloud."""
+        if self.target.is_cloud and "end" in result:
+            arrived = self.simulator.wait_for(prefix, objects, size, limit=120)
+            if arrived is None:
+                result["error"] = f"after 120 s not all was in the cloud: {prefix}"
+            else:
+                result["arrived_s"] = result["s"] + max(0, arrived - result["end"])
+        return result
+
+
+def idle(bench: Bench) -> Results:
+    bench.target.make_cold()
+    time.sleep(1)
+    return {"idle": machine.usage(bench.target.process_id)}
+
+
+def first(bench: Bench) -> Results:
+    bench.target.make_cold()
+    return {"first": bench.run("first_page", bench.path(settings.BIG_FILE))}
+
+
+def sequential(bench: Bench) -> Results:
+    path = bench.path(settings.BIG_FILE)
+    bench.target.make_cold()
+    results = {"cold": bench.run("sequential", path)}
+    if bench.is_slow:
+        return results
+    machine.drop_caches(1)
+    results["dropped"] = bench.run("sequential", path)
+    results["hot"] = bench.run("sequential", path)
+    machine.drop_caches(1)
+    results["mapped"] = bench.run("mapped", path)
+    return results
+
+
+def random(bench: Bench) -> Results:
+    bench.target.make_cold()
+    count = 300 if bench.is_slow else 1000
+    return {"random": bench.run("random_pages", bench.path(settings.BIG_FILE), count, 30)}
+
+
+def small(bench: Bench) -> Results:
+    bench.target.make_cold()
+    count = 300 if bench.is_slow else 1000
+    return {"small": bench.run("small_files", bench.path("flat"), count, 30)}
+
+
+def listing(bench: Bench) -> Results:
+    folder = bench.path("flat")
+    bench.target.make_cold()
+    results = {"cold": bench.run("list_long", folder), "warm": bench.run("list_long", folder)}
+    if not bench.is_slow:
+        results["stat"] = bench.run("stat_each", folder)
+    bench.target.remount()
+    results["remounted"] = bench.run("list_long", folder)
+    return results
+
+
+def tree(bench: Bench) -> Results:
+    folder = bench.path("tree")
+    bench.target.make_cold()
+    return {"cold": bench.run("find_sizes", folder), "warm": bench.run("find_sizes", folder)}
+
+
+def create(bench: Bench) -> Results:
+    count = 200 if bench.is_slow else 1000
+    bench.target.wipe("w/c")
+
+    def work() -> dict:
+        result = workloads.run("create", bench.path("w/c"), count, 60, limit=_LIMIT)
+        done = result.get("n", 0)
+        return bench.until_arrived("w/c/f", done, done * 4096, result)
+
+    results = {"create": bench.observe(work)}
+    bench.target.wipe("w/c")
+    return results
+
+
+def write(bench: Bench) -> Results:
+    bench.target.wipe("w/b")
+
+    def work() -> dict:
+        result = workloads.run("write_big", bench.path("w/b/big"), limit=_LIMIT)
+        return bench.until_arrived("w/b/big", 1, settings.GIB, result)
+
+    results = {"write": bench.observe(work)}
+    bench.target.wipe("w/b")
+    return results
+
+
+def source(bench: Bench) -> Results:
+    files = settings.ROOT / "source"
+    bench.target.wipe("w/s")
+
+    def work() -> dict:
+        result = workloads.run("untar", files / "src.tar", bench.path("w/s"), limit=_LIMIT)
+        return bench.until_arrived("w/s/src/m", settings.SOURCE_FILES, 1, result)
+
+    results = {"untar": bench.observe(work)}
+    bench.target.wipe("w/s")
+    results["git"] = bench.run("git", files / "src.git", bench.path("w/g/src"))
+    bench.target.wipe("w/g")
+    return results
+
+
+def pages(bench: Bench) -> Results:
+    path = bench.path(settings.BIG_FILE)
+    bench.target.make_cold()
+    workloads.run("sequential", path, limit=_LIMIT)
+    machine.drop_caches(1)
+    results = {"dropped": bench.run("fio", path, "psync", 1, 0, 2, 1)}
+    machine.drop_caches(1)
+    results["direct"] = bench.run("fio", path, "libaio", 16, 1, 2, 1)
+    workloads.run("sequential", path, limit=_LIMIT)
+    results["hot"] = bench.run("fio", path, "psync", 1, 0, 2, 0)
+    return results
+
+
+WITHOUT_LINK = (idle, first, sequential, random, small, listing, tree, create, write)
+WITH_LINK = (first, sequential, random, small, listing, tree, create)
+# Local work, which the cloud's speed does not touch: run when named.
+LOCAL = (pages, source)
+
+CASES: dict[str, tuple[Callable[[Bench], Results], bool]] = {
+    **{case.__name__: (case, False) for case in (*WITHOUT_LINK, *LOCAL)},
+    **{f"link.{case.__name__}": (case, True) for case in WITH_LINK},
+}
+USUAL = [
+    *(case.__name__ for case in WITHOUT_LINK),
+    *(f"link.{case.__name__}" for case in WITH_LINK),
+]

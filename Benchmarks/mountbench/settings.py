@@ -1,0 +1,26 @@
+"""Where the benchmarks keep their files, and which size their data has."""
+
+import os
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+BENCHMARKS = PROJECT / "Benchmarks"
+
+# Mountpoints, caches and results; on a disk, as the peers' caches are measured with it.
+ROOT = Path(os.environ.get("BENCH_ROOT", PROJECT / ".build" / "benchmarks"))
+# What the simulated cloud serves; in memory, so that a dropped page cache leaves it warm.
+CLOUD = Path(os.environ.get("BENCH_CLOUD", "/dev/shm/cloudfs-benchmarks"))
+PORT = int(os.environ.get("BENCH_PORT", "9410"))
+PROGRAMS = Path(os.environ.get("BENCH_PROGRAMS", PROJECT / ".build" / "release"))
+
+BUCKET = "bench"
+ENDPOINT = f"http://127.0.0.1:{PORT}"
+NATIVE = ROOT / "native"
+RESULTS = ROOT / "results"
+PEERS_FILE = Path(os.environ.get("BENCH_PEERS", BENCHMARKS / "peers.toml"))
+
+GIB = 1 << 30
+FLAT_FILES = 10_000
+TREE_FILES = 100_000
+SOURCE_FILES = 5_000
+BIG_FILE = "big/big0.bin"
