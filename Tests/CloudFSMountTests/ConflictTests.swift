@@ -41,7 +41,9 @@ struct ConflictTests {
             here: "echo ours > document.txt",
             elsewhere: "echo theirs > document.txt"
         ) { drive in
-            try await eventually("both are here") { try await drive.names().count == 2 }
+            try await eventually("both are here", within: .seconds(20)) {
+                try await drive.names().count == 2
+            }
             let names = try await drive.names()
             let copy = try #require(names.first(where: Self.isCopy), "\(names)")
             #expect(try await drive.text("document.txt") == "theirs\n")
@@ -64,13 +66,15 @@ struct ConflictTests {
             here: "echo ours > document.txt",
             elsewhere: "echo theirs > document.txt"
         ) { drive in
-            try await eventually("both are here") { try await drive.names().count == 2 }
+            try await eventually("both are here", within: .seconds(20)) {
+                try await drive.names().count == 2
+            }
             try await drive.run("rm document\\ *")
-            try await eventually("it is settled") {
+            try await eventually("it is settled", within: .seconds(20)) {
                 let flag = "user.cloudfs.has-conflicts"
                 return try await drive.attribute(flag, of: "document.txt") == "0"
             }
-            try await eventually("in the cloud too") {
+            try await eventually("in the cloud too", within: .seconds(20)) {
                 try drive.cloud.paths() == ["document.txt"]
             }
         }
@@ -82,7 +86,7 @@ struct ConflictTests {
             here: "echo same > document.txt; echo twin > new.txt",
             elsewhere: "echo same > document.txt; echo twin > new.txt"
         ) { drive in
-            try await eventually("it is settled") {
+            try await eventually("it is settled", within: .seconds(20)) {
                 guard try await drive.state("document.txt") == "local" else { return false }
                 return try await drive.state("new.txt") == "local"
             }
@@ -114,7 +118,9 @@ struct ConflictTests {
             here: "rm document.txt",
             elsewhere: "echo theirs > document.txt"
         ) { drive in
-            try await eventually("it is back") { try await drive.exists("document.txt") }
+            try await eventually("it is back", within: .seconds(20)) {
+                try await drive.exists("document.txt")
+            }
             #expect(try await drive.text("document.txt") == "theirs\n")
             #expect(drive.cloud.text("document.txt") == "theirs\n")
         }
@@ -126,7 +132,9 @@ struct ConflictTests {
             here: "echo ours > document.txt",
             elsewhere: "echo theirs > document.txt"
         ) { drive in
-            try await eventually("both are here") { try await drive.names().count == 2 }
+            try await eventually("both are here", within: .seconds(20)) {
+                try await drive.names().count == 2
+            }
             let copy = try #require(try await drive.names().first(where: Self.isCopy))
             #expect(try await drive.text("document.txt") == "theirs\n")
             try await drive.untilCloudHas(copy, "ours\n")
@@ -139,7 +147,7 @@ struct ConflictTests {
             here: "mkdir -p folder/sub; echo ours > folder/sub/a",
             elsewhere: "mkdir -p folder/sub; echo theirs > folder/sub/b"
         ) { drive in
-            try await eventually("both files are on both sides") {
+            try await eventually("both files are on both sides", within: .seconds(20)) {
                 guard try drive.cloud.paths().count == 4 else { return false }
                 return try await drive.has(["folder/sub/a", "folder/sub/b"])
             }
@@ -155,11 +163,11 @@ struct ConflictTests {
             here: "mkdir folder; mv document.txt folder/renamed.txt",
             elsewhere: "echo theirs > document.txt"
         ) { drive in
-            try await eventually("both happened") {
+            try await eventually("both happened", within: .seconds(20)) {
                 drive.cloud.text("folder/renamed.txt") == "theirs\n"
                     && !drive.cloud.exists("document.txt")
             }
-            try await eventually("here as well") {
+            try await eventually("here as well", within: .seconds(20)) {
                 guard try await drive.has(["folder/renamed.txt"], not: ["document.txt"]) else {
                     return false
                 }
@@ -174,11 +182,11 @@ struct ConflictTests {
             here: "echo ours > document.txt",
             elsewhere: "mkdir folder; mv document.txt folder/renamed.txt"
         ) { drive in
-            try await eventually("both happened") {
+            try await eventually("both happened", within: .seconds(20)) {
                 drive.cloud.text("folder/renamed.txt") == "ours\n"
                     && !drive.cloud.exists("document.txt")
             }
-            try await eventually("here as well") {
+            try await eventually("here as well", within: .seconds(20)) {
                 try await drive.has(["folder/renamed.txt"], not: ["document.txt"])
             }
         }
@@ -190,7 +198,7 @@ struct ConflictTests {
             here: "mv document.txt ours.txt",
             elsewhere: "mv document.txt theirs.txt"
         ) { drive in
-            try await eventually("both sides agree") {
+            try await eventually("both sides agree", within: .seconds(20)) {
                 let names = try await drive.names()
                 return try names.count == 1 && drive.cloud.paths() == names
             }
@@ -210,7 +218,7 @@ struct ConflictTests {
             here: "echo new > folder/new",
             elsewhere: "rm -r folder"
         ) { drive in
-            try await eventually("both sides have the new one only") {
+            try await eventually("both sides have the new one only", within: .seconds(20)) {
                 guard try drive.cloud.paths() == ["folder", "folder/new", "other"] else {
                     return false
                 }
@@ -229,7 +237,7 @@ struct ConflictTests {
             here: "rm -r folder",
             elsewhere: "echo theirs > folder/changed"
         ) { drive in
-            try await eventually("both sides have the changed one only") {
+            try await eventually("both sides have the changed one only", within: .seconds(20)) {
                 guard try drive.cloud.paths() == ["folder", "folder/changed"] else { return false }
                 return try await drive.has(["folder/changed"], not: ["folder/same"])
             }
@@ -258,7 +266,9 @@ struct ConflictTests {
                 os.close(file)
                 """
             )
-            try await eventually("both are here") { try await drive.names().count == 3 }
+            try await eventually("both are here", within: .seconds(20)) {
+                try await drive.names().count == 3
+            }
             let copy = try #require(try await drive.names().first(where: Self.isCopy))
             #expect(try await drive.text(copy) == "OURS and more")
             #expect(try await drive.text("document.txt") == "theirs")
@@ -296,7 +306,9 @@ struct ConflictTests {
             here: "echo ours > *.txt",
             elsewhere: "echo theirs > *.txt"
         ) { drive in
-            try await eventually("both are here") { try await drive.names().count == 2 }
+            try await eventually("both are here", within: .seconds(20)) {
+                try await drive.names().count == 2
+            }
             let copy = try #require(try await drive.names().first { $0 != name })
             #expect(copy.utf8.count <= 255)
             #expect(copy.hasPrefix("üüü") && copy.hasSuffix(").txt"))

@@ -100,7 +100,7 @@ struct S3AccessTests {
         var options = S3FaultTests.options(server)
         try await TestDrive.with(options: options) { first in
             options.arguments += ["--device-name", "second"]
-            try await TestDrive.with(options: options) { second in
+            try await first.withSecondDrive(options: options) { second in
                 for drive in [first, second] {
                     try await drive.run("ls -R > /dev/null")
                     try await eventually("all is compared", within: .seconds(60)) {

@@ -122,7 +122,7 @@ struct S3DriveTests {
                 try await first.drain()
                 var options = Self.options(server, bucket)
                 options.arguments += ["--device-name", "second"]
-                try await TestDrive.with(options: options) { second in
+                try await first.withSecondDrive(options: options) { second in
                     try await second.run("[ \"$(cat file)\" = one ]")
                     try await first.run("echo two > file; echo new > folder/new; rm -f nothing")
                     try await first.drain()

@@ -101,6 +101,15 @@ public final class TestDrive: Sendable {
         body: (TestDrive) async throws -> Void
     ) async throws {
         let options = TestMount.Options(["--device-name", "second"] + arguments)
+        try await withSecondDrive(options: options, body: body)
+    }
+
+    /// A second drive beside this one, in its slot: one that waited for a slot of its own could
+    /// wait for ever.
+    public func withSecondDrive(
+        options: TestMount.Options,
+        body: (TestDrive) async throws -> Void
+    ) async throws {
         let second = TestDrive(folder: folder, cloud: cloud, name: "second", options: options)
         try await second.use(.orderly, body)
     }
