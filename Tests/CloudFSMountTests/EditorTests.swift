@@ -81,8 +81,13 @@ struct EditorTests {
 
     @Test(arguments: saves)
     func `a save ends as one new version of the same item`(save: Save) async throws {
-        try await TestDrive.with(prepare: Filling { try $0.write("document.txt", "old text\n") }) {
-            drive in
+        // Longer than any of them takes: what rests between two steps of a save is sent by itself.
+        var options = TestMount.Options()
+        options.quietTime = "1s"
+        try await TestDrive.with(
+            options: options,
+            prepare: Filling { try $0.write("document.txt", "old text\n") }
+        ) { drive in
             let identity = try await drive.itemID("document.txt")
             try await drive.run(save.script)
             #expect(try await drive.text("document.txt") == "new text\n")
