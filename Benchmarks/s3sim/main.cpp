@@ -72,13 +72,19 @@ int main(int count, char **arguments) {
                 fprintf(stderr, "s3sim: %s cannot be read\n", value.c_str());
                 return 1;
             }
+        } else if (name == "--synthetic") {
+            // COUNT/PER-FOLDER, in a bucket of this name.
+            size_t slash = value.find('/');
+            server.store.makeUp(
+                "synthetic", strtoull(value.c_str(), nullptr, 10),
+                slash == std::string::npos ? 0 : strtoull(&value[slash + 1], nullptr, 10));
         } else {
             fprintf(stderr, "s3sim: unknown option %s\n", name.c_str());
             return 2;
         }
     }
     if (port == 0 || server.blobFolder.empty() || count % 2 == 0) {
-        fprintf(stderr, "usage: s3sim --port PORT --blobs FOLDER [--import FOLDER]\n");
+        fprintf(stderr, "usage: s3sim --port PORT --blobs FOLDER [--import FOLDER] [--synthetic N/PER-FOLDER]\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);

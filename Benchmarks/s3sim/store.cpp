@@ -77,6 +77,24 @@ void Store::importFolder(
     }
 }
 
+void Store::makeUp(const std::string &bucket, size_t count, size_t perFolder) {
+    auto &keys = buckets[bucket];
+    for (size_t number = 0; number < count; number++) {
+        char key[64], tag[48];
+        if (perFolder == 0) {
+            snprintf(key, sizeof key, "f%08zu.txt", number);
+        } else {
+            snprintf(key, sizeof key, "d%06zu/f%08zu.txt", number / perFolder, number);
+        }
+        snprintf(tag, sizeof tag, "%032zx", number);
+        auto object = std::make_shared<Object>();
+        object->byteCount = 1024;
+        object->modified = 1700000000 + static_cast<time_t>(number);
+        object->tag = tag;
+        keys.emplace_hint(keys.end(), key, std::move(object));
+    }
+}
+
 void Store::makeBucket(const std::string &bucket) {
     std::unique_lock lock(mutex);
     buckets[bucket];

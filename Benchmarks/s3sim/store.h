@@ -71,6 +71,9 @@ public:
     // place. False when there is no such directory.
     bool import(const std::string &directory);
 
+    // Objects of 1 KiB without content, so many in each folder; 0 for one folder.
+    void makeUp(const std::string &bucket, size_t count, size_t perFolder);
+
     void makeBucket(const std::string &bucket);
     bool hasBucket(const std::string &bucket) const;
     std::vector<std::string> bucketNames() const;

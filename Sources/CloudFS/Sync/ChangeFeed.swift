@@ -264,6 +264,8 @@ final class ChangeFeed: Sendable {
     /// Notes a folder whose listing met something that this machine was changing.
     func noteBlurred(_ folder: ItemID) {
         state.withLock { _ = $0.blurred.insert(folder) }
+        // Whatever blurred it may have ended before this was noted, and looked again already.
+        if applier.mutations.isIdle { lookAgain() }
     }
 
     /// Somebody uses the drive: news is wanted soon.

@@ -60,6 +60,9 @@ final class RemoteMutations: Sendable {
         }
     }
 
+    /// Whether nothing is being changed right now.
+    var isIdle: Bool { state.withLock { $0.active.isEmpty } }
+
     /// Whether the item is being changed right now.
     func isActive(_ id: ItemID) -> Bool {
         state.withLock { $0.active[.item(id)] != nil }
