@@ -48,6 +48,16 @@ extension ChangeFeed {
             throw CloudFSError(.cancelled, "comparing with the cloud was ended")
         }
         if !sketched.isEmpty { noteSketches(in: sketched) }
+        missing.removeAll { $0.items.isEmpty }
+        if failure == nil, !missing.isEmpty, applier.provider.capabilities.contains(.stableIDs) {
+            // What is missing may have moved into a folder that is new and being listed elsewhere,
+            // or where a request of this machine blurred the listing.
+            try await scanUnlisted()
+            guard !isUnclear else {
+                for listing in missing { noteBlurred(listing.folder) }
+                return
+            }
+        }
         try await remove(missing)
         if let failure { throw failure }
     }

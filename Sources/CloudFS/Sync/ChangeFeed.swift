@@ -25,6 +25,8 @@ final class ChangeFeed: Sendable {
         var hints: Set<ItemID> = []
         /// Folders whose listing met something that this machine was changing itself.
         var blurred: Set<ItemID> = []
+        /// Folders whose last listing was blurred: what is missing elsewhere may be there.
+        var unclear: Set<ItemID> = []
         var flights: [ItemID: Task<Result<RemoteApplier.Outcome, CloudFSError>, Never>] = [:]
         /// When folders were last listed, or somebody's opening them led to it.
         var looks: [ItemID: Duration] = [:]
@@ -261,6 +263,19 @@ final class ChangeFeed: Sendable {
         }
     }
 
+    private func note(_ folder: ItemID, isUnclear: Bool) {
+        state.withLock { state in
+            if isUnclear {
+                state.unclear.insert(folder)
+            } else {
+                state.unclear.remove(folder)
+            }
+        }
+    }
+
+    /// Whether what is missing in one folder may be in another, whose listing was blurred.
+    var isUnclear: Bool { state.withLock { !$0.unclear.isEmpty } }
+
     /// Notes a folder whose listing met something that this machine was changing.
     func noteBlurred(_ folder: ItemID) {
         state.withLock { _ = $0.blurred.insert(folder) }
@@ -297,8 +312,11 @@ final class ChangeFeed: Sendable {
             let flight = Task { () -> Result<RemoteApplier.Outcome, CloudFSError> in
                 defer { self.state.withLock { $0.flights[folder] = nil } }
                 do throws(CloudFSError) {
-                    return .success(try await self.applier.refresh(folder, depth: depth))
+                    let outcome = try await self.applier.refresh(folder, depth: depth)
+                    self.note(folder, isUnclear: outcome.isBlurred)
+                    return .success(outcome)
                 } catch {
+                    if error.code == .notFound { self.note(folder, isUnclear: false) }
                     return .failure(error)
                 }
             }
@@ -350,13 +368,17 @@ final class ChangeFeed: Sendable {
         }
     }
 
-    private func scanUnlisted() async throws(CloudFSError) {
+    func scanUnlisted() async throws(CloudFSError) {
+        var last: [ItemID] = []
         while !Task.isCancelled {
             let batch = try await pool.engine {
                 try self.catalog.read { try $0.unlistedFolders(limit: 64) }
             }
-            guard !batch.isEmpty else { return }
+            // What could not be listed this time, such as a folder that is to be deleted, is not
+            // tried for ever.
+            guard !batch.isEmpty, batch != last else { return }
             try await process(batch, depth: .names, isFresh: false)
+            last = batch
         }
     }
 
