@@ -120,7 +120,9 @@ struct S3AccessTests {
                 }
                 try await second.run("for i in {0..29}; do [ \"$(cat new/sub/$i)\" = $i ]; done")
                 let foreign = server.requests(.list).filter {
+                    // Looking whether a folder has a marker is no comparison.
                     $0.parameter("prefix")?.hasPrefix("prefix/other/") == true
+                        && $0.parameter("max-keys") == "1000"
                 }
                 #expect(foreign.isEmpty)
             }

@@ -137,7 +137,7 @@ struct UploadTests {
     }
 
     @Test func `a file changed while it is uploaded arrives in its last state`() async throws {
-        try await TestDrive.with(TestMount.Options.bandwidth("5MB")) { drive in
+        try await TestDrive.with(TestMount.Options.bandwidth("2MB")) { drive in
             try await drive.run("head -c 4000000 /dev/zero > file")
             try await eventually("it is being sent") {
                 try await drive.state("file") == "uploading"

@@ -20,7 +20,7 @@ public struct DeadlineError: Error, CustomStringConvertible {
 /// The one way of waiting in tests: never for a time, always for a condition.
 public func eventually(
     _ what: String,
-    within limit: Duration = .seconds(5),
+    within limit: Duration = .seconds(15),
     _ condition: () async throws -> Bool
 ) async throws {
     let clock = ContinuousClock()
