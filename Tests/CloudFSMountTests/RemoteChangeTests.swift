@@ -100,6 +100,31 @@ struct RemoteChangeTests {
         }
     }
 
+    @Test func `what is deleted in the cloud goes while something else is uploaded`() async throws {
+        try await TestDrive.with(
+            TestMount.Options.bandwidth("300KB"),
+            prepare: Filling { cloud in
+                try cloud.write("busy/known", "bytes")
+                try cloud.write("elsewhere/file", "bytes")
+            }
+        ) { drive in
+            try await drive.run("find . -type f | wc -l; head -c 3000000 /dev/zero > busy/known")
+            try await eventually("the upload began") {
+                try await drive.state("busy/known") == "uploading"
+            }
+            // Its folder's listings meet the upload from now on.
+            try drive.cloud.write("busy/seen", "bytes")
+            try await eventually("the busy folder was listed", within: Self.soon) {
+                try await drive.exists("busy/seen")
+            }
+            try drive.cloud.remove("elsewhere/file")
+            try await eventually("it went", within: Self.soon) {
+                try await drive.exists("elsewhere/file") == false
+            }
+            #expect(drive.cloud.text("busy/known") == "bytes")
+        }
+    }
+
     @Test func `mode and time changed in the cloud show`() async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("file", "bytes") }) { drive in
             _ = try await drive.status("file")
@@ -202,6 +227,40 @@ struct RemoteChangeTests {
                 while open("file", "rb").read(1) != b"7":
                     assert time.monotonic() < end
                     time.sleep(0.05)
+                """
+            )
+        }
+    }
+
+    @Test func `a file that gets its name when it is complete is never seen without its bytes`()
+        async throws
+    {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "0") }) { drive in
+            try await drive.python(
+                """
+                pid = os.fork()
+                if pid == 0:
+                    while True:
+                        try:
+                            with open("file", "rb") as file:
+                                if not file.read():
+                                    os._exit(1)
+                        except OSError as error:
+                            if error.errno not in (errno.ESTALE, errno.ENOENT):
+                                os._exit(2)
+                for turn in range(40):
+                    new = open(cloud + "/next", "wb")
+                    end = time.monotonic() + 5
+                    while not os.path.exists("next"):
+                        assert time.monotonic() < end
+                    new.write(b"bytes")
+                    new.close()
+                    os.rename(cloud + "/next", cloud + "/file")
+                    while os.path.exists("next"):
+                        assert time.monotonic() < end
+                ended = os.waitpid(pid, os.WNOHANG)
+                os.kill(pid, signal.SIGKILL)
+                assert ended == (0, 0), ended
                 """
             )
         }

@@ -55,6 +55,28 @@ struct S3FaultTests {
         }
     }
 
+    @Test func `links among many objects come out as links, each under its own name`()
+        async throws
+    {
+        let server = try await FakeS3Server.start()
+        for number in 10..<70 {
+            let key = FakeS3Key(Array("prefix/links/link\(number)".utf8))
+            // As s3fs writes them: a file's content is where the link leads.
+            _ = server.put(key, "target\(number)", metadata: ["mode": "41471"])
+        }
+        try await TestDrive.with(options: Self.options(server)) { drive in
+            try await eventually("all are links") {
+                #expect(
+                    try await drive.run("ls links | grep -v '^link[1-6][0-9]$' || true").isEmpty
+                )
+                return try await drive.run("find links -type l | wc -l") == "60"
+            }
+            try await drive.run(
+                "for n in {10..69}; do [ \"$(readlink links/link$n)\" = target$n ]; done"
+            )
+        }
+    }
+
     /// What is wrong with a bucket, and words that the sentence must have.
     enum Fault: String, CaseIterable, Sendable {
         case noBucket

@@ -115,6 +115,7 @@ enum CatalogSchema {
         ) WITHOUT ROWID;
         CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
         """
+
     /// Folders are found among a million files, and the first listing of one goes on after an
     /// interruption.
     private static let second = """

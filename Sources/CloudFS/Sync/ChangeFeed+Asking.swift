@@ -5,7 +5,7 @@ extension ChangeFeed {
     /// - Throws: `notFound` when the cloud does not have the folder; why the cloud is not reached.
     func compare(_ folder: ItemID) async throws(CloudFSError) {
         try await refresh(folder)
-        try await applier.lookAtSketches(of: folder)
+        if try await applier.lookAtSketches(of: folder) { try await refresh(folder) }
         let path = try await applier.pool.engine {
             try self.applier.catalog.read { try $0.remotePath(of: folder) }
         }

@@ -34,7 +34,6 @@ extension ChangeFeed {
                 case .success(let outcome):
                     missing.append(Missing(folder: listing.folder, items: outcome.missing))
                     queue += outcome.unlisted
-                    if outcome.isBlurred { noteBlurred(listing.folder) }
                     if outcome.hasSketches, depth == .few { sketched.append(listing.folder) }
                 case .failure(let error)
                 where error.code == .notFound || error.code == .notDirectory:
@@ -50,13 +49,9 @@ extension ChangeFeed {
         if !sketched.isEmpty { noteSketches(in: sketched) }
         missing.removeAll { $0.items.isEmpty }
         if failure == nil, !missing.isEmpty, applier.provider.capabilities.contains(.stableIDs) {
-            // What is missing may have moved into a folder that is new and being listed elsewhere,
-            // or where a request of this machine blurred the listing.
+            // What is missing may have moved into a folder that is new and being listed elsewhere.
             try await scanUnlisted()
-            guard !isUnclear else {
-                for listing in missing { noteBlurred(listing.folder) }
-                return
-            }
+            missing = try await withoutSkipped(missing)
         }
         try await remove(missing)
         if let failure { throw failure }
@@ -84,6 +79,26 @@ extension ChangeFeed {
     private struct Missing: Sendable {
         var folder: ItemID
         var items: [ItemID]
+    }
+
+    /// Leaves out for now what was seen in another folder, whose listing had to skip it.
+    private func withoutSkipped(_ missing: [Missing]) async throws(CloudFSError) -> [Missing] {
+        let skipped = self.skipped
+        guard !skipped.isEmpty else { return missing }
+        let sure = try await pool.engine {
+            try self.catalog.read { reader in
+                try missing.map { listing in
+                    let items = try listing.items.filter {
+                        try reader.base(of: $0).map { !skipped.contains($0.remoteID) } ?? true
+                    }
+                    return Missing(folder: listing.folder, items: items)
+                }
+            }
+        }
+        for (all, left) in zip(missing, sure) where left.items.count < all.items.count {
+            noteBlurred(all.folder)
+        }
+        return sure
     }
 
     private func remove(_ missing: [Missing]) async throws(CloudFSError) {

@@ -9,7 +9,9 @@ extension ChangeFeed {
         let timeout = CloudFSError(.timedOut, "the items were not described in time")
         do {
             try await withDeadline(Self.closeLookLimit, or: timeout) {
-                try await self.applier.lookAtSketches(of: folder)
+                if try await self.applier.lookAtSketches(of: folder) {
+                    try await self.refresh(folder)
+                }
             }
         } catch {
             logger.debug(
@@ -44,7 +46,7 @@ extension ChangeFeed {
         while let folder = await sketched.next() {
             guard connection.isOnline else { continue }
             do throws(CloudFSError) {
-                try await applier.lookAtSketches(of: folder)
+                if try await applier.lookAtSketches(of: folder) { hint([folder]) }
             } catch {
                 connection.didFail(error)
                 logger.debug(

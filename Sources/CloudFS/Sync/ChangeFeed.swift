@@ -25,8 +25,8 @@ final class ChangeFeed: Sendable {
         var hints: Set<ItemID> = []
         /// Folders whose listing met something that this machine was changing itself.
         var blurred: Set<ItemID> = []
-        /// Folders whose last listing was blurred: what is missing elsewhere may be there.
-        var unclear: Set<ItemID> = []
+        /// What the last listings of folders left out: it may be missing elsewhere.
+        var skipped: [ItemID: Set<RemoteID>] = [:]
         var flights: [ItemID: Task<Result<RemoteApplier.Outcome, CloudFSError>, Never>] = [:]
         /// When folders were last listed, or somebody's opening them led to it.
         var looks: [ItemID: Duration] = [:]
@@ -263,18 +263,14 @@ final class ChangeFeed: Sendable {
         }
     }
 
-    private func note(_ folder: ItemID, isUnclear: Bool) {
-        state.withLock { state in
-            if isUnclear {
-                state.unclear.insert(folder)
-            } else {
-                state.unclear.remove(folder)
-            }
-        }
+    private func noteSkipped(_ items: Set<RemoteID>, in folder: ItemID) {
+        state.withLock { $0.skipped[folder] = items.isEmpty ? nil : items }
     }
 
-    /// Whether what is missing in one folder may be in another, whose listing was blurred.
-    var isUnclear: Bool { state.withLock { !$0.unclear.isEmpty } }
+    /// What listings left out until they are repeated.
+    var skipped: Set<RemoteID> {
+        state.withLock { $0.skipped.values.reduce(into: []) { $0.formUnion($1) } }
+    }
 
     /// Notes a folder whose listing met something that this machine was changing.
     func noteBlurred(_ folder: ItemID) {
@@ -313,10 +309,11 @@ final class ChangeFeed: Sendable {
                 defer { self.state.withLock { $0.flights[folder] = nil } }
                 do throws(CloudFSError) {
                     let outcome = try await self.applier.refresh(folder, depth: depth)
-                    self.note(folder, isUnclear: outcome.isBlurred)
+                    self.noteSkipped(outcome.skipped, in: folder)
+                    if outcome.isBlurred { self.noteBlurred(folder) }
                     return .success(outcome)
                 } catch {
-                    if error.code == .notFound { self.note(folder, isUnclear: false) }
+                    if error.code == .notFound { self.noteSkipped([], in: folder) }
                     return .failure(error)
                 }
             }

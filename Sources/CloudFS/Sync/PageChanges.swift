@@ -5,7 +5,8 @@ struct PageChanges {
         var changes: [ItemChange] = []
         /// Items whose content must be looked at under their own lock, after the transaction.
         var contents: [(ItemID, RemoteItem)] = []
-        var isBlurred = false
+        /// What the cloud has here and was left out, because this machine was changing it.
+        var skipped: Set<RemoteID> = []
         /// Whether files are among the new ones that are to be brought here.
         var hasWanted = false
     }
@@ -47,7 +48,7 @@ struct PageChanges {
             let name = item.name.bytes
             let place = RemoteMutations.Place(parent: folder, name: name)
             guard !applier.mutations.blurs(place, since: mark) else {
-                result.isBlurred = true
+                result.skipped.insert(item.id)
                 continue
             }
             // Most of what differs is new, and meets nothing.
@@ -73,13 +74,15 @@ struct PageChanges {
     ) throws {
         let occupant = try reader.base(named: remote.name.bytes, in: folder)
         if let moved = moves[remote.id], moved != occupant?.item {
-            guard !isBlurred(moved), occupant.map({ isBlurred($0.item) }) != true else { return }
+            guard !skips(remote, as: moved),
+                occupant.map({ skips(remote, as: $0.item) }) != true
+            else { return }
             if let occupant { try displace(occupant) }
             guard try move(moved, to: remote) else { return }
             return try update(moved, to: remote, isPinned: isPinned)
         }
         if let occupant {
-            guard !isBlurred(occupant.item) else { return }
+            guard !skips(remote, as: occupant.item) else { return }
             let record = try reader.existing(occupant.item)
             if record.item.kind == remote.kind {
                 return try update(occupant.item, to: remote, isPinned: isPinned)
@@ -89,9 +92,10 @@ struct PageChanges {
         try meet(remote, container: container, isPinned: isPinned)
     }
 
-    private mutating func isBlurred(_ id: ItemID) -> Bool {
+    /// Whether this machine is changing the item, so that nothing sure is known of it.
+    private mutating func skips(_ remote: RemoteItem, as id: ItemID) -> Bool {
         guard applier.mutations.blurs(id, since: mark) else { return false }
-        result.isBlurred = true
+        result.skipped.insert(remote.id)
         return true
     }
 
@@ -213,7 +217,7 @@ struct PageChanges {
         isPinned: Bool
     ) throws {
         if let local = try reader.child(remote.name.bytes, of: folder) {
-            guard !isBlurred(local.id) else { return }
+            guard !skips(remote, as: local.id) else { return }
             if try reader.base(of: local.id) == nil, local.item.kind == remote.kind {
                 return try join(local, with: remote)
             }
@@ -294,5 +298,14 @@ extension BaseRecord {
             size: remote.size,
             modified: remote.metadata.modified
         )
+    }
+    /// The same place with another version.
+    func with(_ remote: RemoteItem) -> BaseRecord {
+        var base = self
+        base.remoteID = remote.id
+        base.version = remote.knownVersion
+        base.size = remote.size
+        base.modified = remote.metadata.modified
+        return base
     }
 }

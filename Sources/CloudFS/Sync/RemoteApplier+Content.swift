@@ -52,19 +52,52 @@ extension RemoteApplier {
     }
 
     /// Brings one file up to a version whose bytes differ from those of its base.
+    ///
+    /// - Parameter isOnTheMove: Whether its name here still is the one that it has left in the
+    ///   cloud. Then two versions are not told apart yet: that needs the new name.
     func applyContent(
         of id: ItemID,
         _ remote: RemoteItem,
-        in folder: ItemID
+        in folder: ItemID,
+        isOnTheMove: Bool = false
     ) async throws(CloudFSError) {
-        let isSame = try await hasSameBytes(id, as: remote)
+        let isSame = try await hasSameBytes(id, as: remote, in: folder)
         let (changes, actions, file) = try await pool.engine {
-            try self.decideContent(of: id, remote, in: folder, isSame: isSame)
+            try self.decideContent(
+                of: id,
+                remote,
+                in: folder,
+                isSame: isSame,
+                isOnTheMove: isOnTheMove
+            )
         }
         hydrator.perform(actions, on: file)
         hub.publish(changes)
         files.discards.raise()
         files.wanted.raise()
+    }
+
+    /// Brings files that have moved in the cloud, and changed there too, up to their new versions
+    /// before they get their new names: under those, the cloud never had the old bytes.
+    func applyContent(
+        ofMoved moves: [RemoteID: ItemID],
+        among items: [RemoteItem],
+        of listing: Listing
+    ) async throws(CloudFSError) {
+        for item in items where item.kind == .file {
+            guard let id = moves[item.id], !mutations.blurs(id, since: listing.mark) else {
+                continue
+            }
+            let isChanged = try await pool.engine {
+                try self.catalog.read { reader in
+                    let base = try reader.base(of: id)
+                    return try reader.existing(id).item.kind == .file
+                        && base.map { $0.version.content != item.version.content } ?? false
+                }
+            }
+            guard isChanged else { continue }
+            try await applyContent(of: id, item, in: listing.folder, isOnTheMove: true)
+        }
     }
 
     /// Whether the bytes here are those of `remote`, although the tokens differ.
@@ -73,7 +106,8 @@ extension RemoteApplier {
     /// them.
     private func hasSameBytes(
         _ id: ItemID,
-        as remote: RemoteItem
+        as remote: RemoteItem,
+        in folder: ItemID
     ) async throws(CloudFSError) -> Bool {
         guard provider.capabilities.contains(.digests) else { return false }
         let local = try await pool.engine { () throws -> (ContentDigest, UInt64)? in
@@ -91,13 +125,11 @@ extension RemoteApplier {
         }
         guard let local else { return false }
         let path = try await pool.engine { () throws -> RemotePath? in
-            try self.catalog.read { reader in
-                try reader.remotePath(of: try reader.name(of: id)?.parent ?? .root)
-            }
+            try self.catalog.read { try $0.remotePath(of: folder) }
         }
-        guard
+        guard let path,
             let digest = try await provider.digest(
-                of: (path ?? .root).appending(remote.name),
+                of: path.appending(remote.name),
                 version: remote.version
             )
         else { return false }
@@ -108,7 +140,8 @@ extension RemoteApplier {
         of id: ItemID,
         _ remote: RemoteItem,
         in folder: ItemID,
-        isSame: Bool
+        isSame: Bool,
+        isOnTheMove: Bool
     ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action], OpenFile) {
         let file = try files.acquire(id)
         defer { releaseQuietly(file) }
@@ -127,10 +160,13 @@ extension RemoteApplier {
                 remote: remote.version
             )
             switch decision {
-            case .compareOrKeepBoth where isSame && state.writesInFlight == 0:
+            case .compareOrKeepBoth
+            where isSame && state.writesInFlight == 0 && !isOnTheMove:
                 return (try takeOverVersion(&state, id, remote, in: folder), [])
             case .replaceContent where isSame, .recordNewer where isSame:
                 return (try takeOverVersion(&state, id, remote, in: folder), [])
+            case .compareOrKeepBoth where isOnTheMove:
+                return ([], [])
             case .compareOrKeepBoth:
                 return (try keepBoth(&state, id, remote, in: folder), [])
             case .recordNewer:
@@ -138,7 +174,7 @@ extension RemoteApplier {
                 state.hasNewer = true
                 return ([], [])
             case .replaceContent:
-                return try replaceContent(&state, id, remote, in: folder)
+                return try replaceContent(&state, id, remote)
             case .nothing, .adopt, .acceptVersion, .applyMetadata, .remove, .removeAfterClose,
                 .keepAsNew, .forget, .restore:
                 return ([], [])
@@ -154,7 +190,7 @@ extension RemoteApplier {
         _ remote: RemoteItem,
         in folder: ItemID
     ) throws(CloudFSError) -> [ItemChange] {
-        let base = BaseRecord(of: id, in: folder, remote)
+        let base = (state.base ?? BaseRecord(of: id, in: folder, remote)).with(remote)
         try catalog.write { writer in
             try writer.setBase(base)
             try writer.clearNewer(of: id)
@@ -185,9 +221,9 @@ extension RemoteApplier {
     private func replaceContent(
         _ state: inout OpenFile.State,
         _ id: ItemID,
-        _ remote: RemoteItem,
-        in folder: ItemID
+        _ remote: RemoteItem
     ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action]) {
+        let base = state.base?.with(remote)
         try catalog.write { writer in
             let record = try writer.reader.existing(id)
             try writer.dropContent(of: record)
@@ -201,7 +237,7 @@ extension RemoteApplier {
                 )
                 try writer.replaceAttributes(with: remote.attributes, of: id)
             }
-            try writer.setBase(BaseRecord(of: id, in: folder, remote))
+            if let base { try writer.setBase(base) }
             try writer.clearNewer(of: id)
             if try writer.reader.effectivePolicy(of: id) == .pinned {
                 try writer.setWanted(true, of: id)

@@ -4,12 +4,16 @@ extension RemoteApplier {
     ///
     /// Many are looked at only if a few of them turn out to be more than a listing says: what
     /// plain tools have written is known from it completely.
-    func lookAtSketches(of folder: ItemID) async throws(CloudFSError) {
+    ///
+    /// - Returns: Whether the folder is to be listed again, because something in it is of another
+    ///   kind than it seemed.
+    func lookAtSketches(of folder: ItemID) async throws(CloudFSError) -> Bool {
         let mark = mutations.beginListing()
         defer { mutations.endListing() }
         guard let listing = try await pool.engine({ try self.begin(folder, .few, mark) }) else {
-            return
+            return false
         }
+        var hasOthers = false
         var last: [UInt8] = []
         while !Task.isCancelled {
             let start = last
@@ -18,11 +22,12 @@ extension RemoteApplier {
                     try $0.sketches(in: folder, after: start, limit: Self.detailsPage)
                 }
             }
-            guard let end = sketches.last else { return }
+            guard let end = sketches.last else { break }
             if sketches.count > Self.fewDetails { await precedence.giveWay() }
-            guard try await look(at: sketches, of: listing) else { return }
+            guard try await look(at: sketches, of: listing, &hasOthers) else { break }
             last = end.name.bytes
         }
+        return hasOthers
     }
 
     private static let detailsPage = 100
@@ -31,7 +36,8 @@ extension RemoteApplier {
     /// - Returns: Whether it is worth while to go on.
     private func look(
         at sketches: [RemoteItem],
-        of listing: Listing
+        of listing: Listing,
+        _ hasOthers: inout Bool
     ) async throws(CloudFSError) -> Bool {
         var chosen = sketches
         if sketches.count > Self.fewDetails {
@@ -43,25 +49,58 @@ extension RemoteApplier {
                 known[item.name].map { !item.tellsMore(than: $0) } ?? false
             }
             if isPlain { chosen = [] }
-            try await take(details, of: listing)
+            if try await take(details, of: listing) { hasOthers = true }
             let seen = Set(sample.map(\.name))
             chosen.removeAll { seen.contains($0.name) }
         }
         guard !chosen.isEmpty else { return sketches.count <= Self.fewDetails }
-        try await take(try await provider.details(of: chosen, in: listing.path), of: listing)
+        let details = try await provider.details(of: chosen, in: listing.path)
+        if try await take(details, of: listing) { hasOthers = true }
         return true
     }
 
+    /// - Returns: Whether some are of another kind than they seemed: only a complete listing can
+    ///   put one item in the place of another.
     private func take(
         _ items: [RemoteItem],
         of listing: Listing
-    ) async throws(CloudFSError) {
-        guard !items.isEmpty else { return }
-        let changed = try await pool.engine { try self.apply(items, of: listing) }
+    ) async throws(CloudFSError) -> Bool {
+        let others = try await pool.engine { try self.forgetOthers(items, in: listing.folder) }
+        let known = items.filter { !others.contains($0.name) }
+        guard !known.isEmpty else { return !others.isEmpty }
+        let changed = try await pool.engine { try self.apply(known, of: listing) }
         hub.publish(changed.changes)
         for (id, remote) in changed.contents {
             try await applyContent(of: id, remote, in: listing.folder)
         }
+        return !others.isEmpty
+    }
+
+    /// Makes the next listing look closer at items that are of another kind than they seemed.
+    private func forgetOthers(
+        _ items: [RemoteItem],
+        in folder: ItemID
+    ) throws(CloudFSError) -> Set<ItemName> {
+        let others = try catalog.read { reader in
+            try items.compactMap { item -> (ItemName, BaseRecord)? in
+                guard let base = try reader.base(named: item.name.bytes, in: folder),
+                    try reader.existing(base.item).item.kind != item.kind
+                else { return nil }
+                return (item.name, base)
+            }
+        }
+        guard !others.isEmpty else { return [] }
+        try catalog.write { writer in
+            for (_, other) in others {
+                guard var base = try writer.reader.base(of: other.item), base == other else {
+                    continue
+                }
+                // As no listing says it.
+                base.version.metadata = "?"
+                try writer.setBase(base)
+            }
+        }
+        return Set(others.map(\.0))
     }
 
     /// Takes over what the answer to a fetch told about a file that was known from a listing.
@@ -81,19 +120,7 @@ extension RemoteApplier {
         guard let folder,
             let listing = try await pool.engine({ try self.begin(folder, .few, mark) })
         else { return nil }
-        guard remote.kind != .file else {
-            try await take([remote], of: listing)
-            return nil
-        }
-        try await pool.engine {
-            try self.catalog.write { writer in
-                guard var base = try writer.reader.base(of: id) else { return }
-                // As no listing says it: the next one looks closer.
-                base.version.metadata = "?"
-                try writer.setBase(base)
-            }
-        }
-        return folder
+        return try await take([remote], of: listing) ? folder : nil
     }
 }
 

@@ -33,7 +33,9 @@ final class RemoteApplier: Sendable {
         var missing: [ItemID] = []
         /// Whether items are known by their names only.
         var hasSketches = false
-        /// Whether something was left out because this machine was changing it.
+        /// What the cloud has there and was left out, because this machine was changing it.
+        var skipped: Set<RemoteID> = []
+        /// Whether anything was left out for that reason.
         var isBlurred = false
     }
 
@@ -104,7 +106,8 @@ final class RemoteApplier: Sendable {
         let missing = try await pool.engine { try self.finish(complete) }
         var outcome = complete.outcome
         outcome.missing = missing.filter { !mutations.blurs($0, since: mark) }
-        if outcome.missing.count < missing.count { outcome.isBlurred = true }
+        outcome.isBlurred =
+            !outcome.skipped.isEmpty || outcome.missing.count < missing.count
         return outcome
     }
 
@@ -244,6 +247,7 @@ final class RemoteApplier: Sendable {
         for candidate in compared.candidates {
             if try await hasLeft(candidate) { moves[candidate.remoteID] = candidate.item }
         }
+        try await applyContent(ofMoved: moves, among: found, of: listing)
         let (movedItems, current) = (moves, listing)
         // In small transactions: a program that makes a file waits for one of them at most.
         for start in stride(from: 0, to: max(found.count, 1), by: Self.sliceCount) {
@@ -255,7 +259,7 @@ final class RemoteApplier: Sendable {
             hub.publish(changed.changes)
             if changed.hasWanted { files.wanted.raise() }
             listing.outcome.unlisted += changed.unlisted
-            listing.outcome.isBlurred = listing.outcome.isBlurred || changed.isBlurred
+            listing.outcome.skipped.formUnion(changed.skipped)
             for (id, remote) in changed.contents {
                 try await applyContent(of: id, remote, in: folder)
             }
@@ -274,7 +278,7 @@ final class RemoteApplier: Sendable {
         try catalog.write { writer in
             let (folder, mark) = (listing.folder, listing.mark)
             guard try isStill(folder, at: listing.path, since: mark, writer.reader) else {
-                return PageChanges.Outcome(isBlurred: true)
+                return PageChanges.Outcome(skipped: Set(items.map(\.id)))
             }
             var page = PageChanges(
                 applier: self,
