@@ -99,6 +99,8 @@ int clinux_fallocate(int descriptor, int mode, int64_t offset, int64_t length) {
 
 int clinux_clone(int target, int source) { return ioctl(target, FICLONE, source); }
 
+int clinux_syncfs(int descriptor) { return syncfs(descriptor); }
+
 int clinux_enter_mount_namespace(int descriptor) {
     // A thread that shares its root and working folder with others is not let in.
     if (unshare(CLONE_FS) != 0) return -1;

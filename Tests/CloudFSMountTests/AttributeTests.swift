@@ -125,6 +125,8 @@ struct AttributeTests {
                 fails(errno.EINVAL, os.setxattr, "file", "user.cloudfs.pin", b"sometimes")
                 fails(errno.ENODATA, os.getxattr, "file", "user.cloudfs.hydrate")
                 fails(errno.ENODATA, os.getxattr, "file", "user.cloudfs.nonsense")
+                for name in ("security.selinux", "system.posix_acl_access"):
+                    fails(errno.ENOTSUP, os.getxattr, "file", name)
                 for value in (b"pinned", b"on-demand", b"excluded", b"inherit"):
                     os.setxattr("file", "user.cloudfs.pin", value)
                     assert os.getxattr("file", "user.cloudfs.pin") == value

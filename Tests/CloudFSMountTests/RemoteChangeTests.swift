@@ -232,6 +232,42 @@ struct RemoteChangeTests {
         }
     }
 
+    @Test func `listings that the kernel keeps follow what is made and removed elsewhere`()
+        async throws
+    {
+        try await TestDrive.with(prepare: Filling { try $0.write("folder/first", "1") }) { drive in
+            try await drive.python(
+                """
+                folder = os.open("folder", os.O_RDONLY)
+                def follows(names):
+                    end = time.monotonic() + 4
+                    for look in (lambda: os.listdir("folder"), lambda: os.listdir(folder)):
+                        while sorted(look()) != sorted(names):
+                            assert time.monotonic() < end, look()
+                follows(["first"])
+                pid = os.fork()
+                if pid == 0:
+                    while True:
+                        os.listdir("folder")
+                names = ["first"]
+                for turn in range(150):
+                    name = "name%d" % turn
+                    open(cloud + "/folder/" + name, "w").close()
+                    names.append(name)
+                    if turn % 3 == 2:
+                        os.unlink(cloud + "/folder/" + names.pop(0))
+                    if turn % 30 == 0:
+                        follows(names)
+                os.kill(pid, signal.SIGKILL)
+                follows(names)
+                open("folder/here", "w").close()
+                os.rename("folder/" + names[0], "folder/renamed")
+                follows(names[1:] + ["here", "renamed"])
+                """
+            )
+        }
+    }
+
     @Test func `a file that gets its name when it is complete is never seen without its bytes`()
         async throws
     {

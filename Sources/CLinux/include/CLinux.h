@@ -59,6 +59,9 @@ int clinux_fallocate(int descriptor, int mode, int64_t offset, int64_t length);
 /// FICLONE: makes `target` share the blocks of `source`.
 int clinux_clone(int target, int source);
 
+/// syncfs(2), which the headers declare for GNU sources only.
+int clinux_syncfs(int descriptor);
+
 extern const uint32_t clinux_in_content;
 extern const uint32_t clinux_in_overflow;
 extern const uint32_t clinux_in_ignored;

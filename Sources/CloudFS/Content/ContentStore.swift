@@ -75,6 +75,14 @@ final class ContentStore: Sendable {
         return copy
     }
 
+    /// Puts everything that was written to any file on the disk.
+    func synchronize() throws(CloudFSError) {
+        let descriptor = Glibc.open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw ContentFile.failure("open the store") }
+        defer { close(descriptor) }
+        guard clinux_syncfs(descriptor) == 0 else { throw ContentFile.failure("flush the store") }
+    }
+
     /// All generations in the store.
     ///
     /// - Returns: Items with generations; names that are no generation are left out.

@@ -14,7 +14,7 @@ enum FuseReply: Sendable {
     case link([UInt8])
     case opened(OpenedFile)
     case created(Entry, OpenedFile)
-    case folder(UInt64)
+    case folder(OpenedFolder)
     case content(ReadSource)
     case bytes([UInt8])
     case count(Int)
@@ -87,6 +87,15 @@ enum FuseReplies {
         info.fh = file.handle
         info.keep_cache = file.keepsCache ? 1 : 0
         info.direct_io = file.isDirect ? 1 : 0
+        return info
+    }
+
+    /// The kernel keeps every listing that it reads from its beginning to its end.
+    static func open(_ folder: OpenedFolder) -> fuse_file_info {
+        var info = fuse_file_info()
+        info.fh = folder.handle
+        info.cache_readdir = 1
+        info.keep_cache = folder.keepsCache ? 1 : 0
         return info
     }
 

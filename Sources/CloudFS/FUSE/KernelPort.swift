@@ -51,9 +51,9 @@ struct KernelPort: RequestPort {
         guard transmit(reply) != 0 else { return }
         switch reply {
         case .opened(let file), .created(_, let file):
-            filesystem.release(file.handle, lockOwner: 0, releasesFlock: false)
-        case .folder(let handle):
-            filesystem.releaseFolder(handle)
+            filesystem.takeBack(file)
+        case .folder(let folder):
+            filesystem.takeBack(folder)
         default:
             break
         }
@@ -77,9 +77,8 @@ struct KernelPort: RequestPort {
             var parameters = FuseReplies.entry(entry)
             var info = FuseReplies.open(file)
             return fuse_reply_create(request, &parameters, &info)
-        case .folder(let handle):
-            var info = fuse_file_info()
-            info.fh = handle
+        case .folder(let folder):
+            var info = FuseReplies.open(folder)
             return fuse_reply_open(request, &info)
         case .content(let source): return send(source)
         case .bytes(let bytes): return send(bytes)

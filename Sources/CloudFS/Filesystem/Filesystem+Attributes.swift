@@ -6,8 +6,8 @@ extension Filesystem {
 
     func attribute(_ name: String, of id: ItemID) throws(CloudFSError) -> [UInt8] {
         guard name.hasPrefix("user.") else {
-            // Asked before every write and for every line of `ls -l`: answered without a look.
-            throw CloudFSError(.noAttribute, "no such attribute", item: id)
+            // Asked before every write, and by `ls -l` until it hears that there are none.
+            throw CloudFSError(.unsupported, "only attributes named user.… are stored", item: id)
         }
         if AttributeName.isReserved(name) {
             guard let known = AttributeName(name), let value = known.value(for: try facts(of: id))

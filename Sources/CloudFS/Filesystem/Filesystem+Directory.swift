@@ -1,18 +1,23 @@
 extension Filesystem {
-    func openFolder(_ id: ItemID) throws(CloudFSError) -> Answer<UInt64> {
+    func openFolder(_ id: ItemID) throws(CloudFSError) -> Answer<OpenedFolder> {
         let record = try catalog.read { try $0.existing(id) }
         try Self.requireFolder(record)
         if record.isListed {
-            guard try feed.noteOpened(id) else { return .ready(try handles.add(folder: id)) }
+            guard try feed.noteOpened(id) else { return .ready(try opened(id)) }
             return .pending { () throws(CloudFSError) in
                 await self.feed.lookClosely(at: id)
-                return try self.handles.add(folder: id)
+                return try self.opened(id)
             }
         }
         return .pending { () throws(CloudFSError) in
             try await self.ensureListed(id, within: self.options.listingDeadline)
-            return try self.handles.add(folder: id)
+            return try self.opened(id)
         }
+    }
+
+    private func opened(_ id: ItemID) throws(CloudFSError) -> OpenedFolder {
+        let handle = try handles.add(folder: id)
+        return OpenedFolder(item: id, handle: handle, keepsCache: files.caches.noteOpened(id))
     }
 
     /// Emits entries from `offset` on, until there are no more or `emit` says that it is full.
@@ -72,6 +77,12 @@ extension Filesystem {
             guard emit(entry) else { return false }
         }
         return true
+    }
+
+    /// Takes back an open of which the kernel does not know.
+    func takeBack(_ folder: OpenedFolder) {
+        files.caches.noteChanged(folder.item)
+        releaseFolder(folder.handle)
     }
 
     func releaseFolder(_ handle: UInt64) {

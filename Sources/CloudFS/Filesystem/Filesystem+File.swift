@@ -99,12 +99,10 @@ extension Filesystem {
             hydrator.perform(try files.truncate(file, to: 0), on: file)
         }
         files.noteUse(of: file.id)
-        let (generation, keepsCache) = file.state.withLock { state in
+        let generation = file.state.withLock { state in
             state.handles += 1
             if OpenFlags.isWritable(flags) { state.writers += 1 }
-            let keepsCache = state.isCachedByKernel
-            state.isCachedByKernel = true
-            return (state.generation, keepsCache)
+            return state.generation
         }
         do throws(CloudFSError) {
             let handle = try handles.add(
@@ -114,7 +112,13 @@ extension Filesystem {
                 generation: generation,
                 process: caller.processID
             )
-            return OpenedFile(handle: handle.number, keepsCache: keepsCache, isDirect: false)
+            // No content is replaced while it has a handle.
+            return OpenedFile(
+                item: file.id,
+                handle: handle.number,
+                keepsCache: files.caches.noteOpened(file.id),
+                isDirect: false
+            )
         } catch {
             forgetHandle(of: file, flags: flags)
             throw error
@@ -261,6 +265,12 @@ extension Filesystem {
 
     func synchronize(_ handle: UInt64, dataOnly: Bool) throws(CloudFSError) {
         try files.synchronize(try handles.file(handle).file)
+    }
+
+    /// Takes back an open of which the kernel does not know.
+    func takeBack(_ opened: OpenedFile) {
+        files.caches.noteChanged(opened.item)
+        release(opened.handle, lockOwner: 0, releasesFlock: false)
     }
 
     func release(_ number: UInt64, lockOwner: UInt64, releasesFlock: Bool) {

@@ -51,11 +51,20 @@ enum LookupResult: Sendable {
 
 /// An open file, as the kernel needs to know it.
 struct OpenedFile: Sendable {
+    var item: ItemID
     var handle: UInt64
     /// Whether pages kept from earlier opens are still right.
     var keepsCache: Bool
     /// Whether the kernel must pass every read and write on, and keep no pages.
     var isDirect: Bool
+}
+
+/// An open folder, as the kernel needs to know it.
+struct OpenedFolder: Sendable {
+    var item: ItemID
+    var handle: UInt64
+    /// Whether the listing kept from earlier opens is still right.
+    var keepsCache: Bool
 }
 
 /// Where the bytes of a read are.

@@ -124,7 +124,8 @@ final class DriveParts: Sendable {
         )
         news.deliver(to: feed, uploader, downloader)
         try Self.restorePause(of: uploader, from: catalog)
-        _ = hub.subscribe { _ in
+        _ = hub.subscribe { changes in
+            files.caches.noteChanged(changes)
             evictor.noticeUse()
         }
         self.catalog = catalog
@@ -175,7 +176,7 @@ final class DriveParts: Sendable {
         var failures = 0
         while let error = await attempt() {
             failures += 1
-            guard error.isTransient, failures < 5 else { throw error }
+            guard error.isTransient, failures < 10 else { throw error }
             try await Task.sleep(for: .milliseconds(100))
         }
     }
@@ -232,6 +233,7 @@ final class DriveParts: Sendable {
     }
 
     func close() {
+        filesystem.hydrator.storeCompleted()
         do throws(CloudFSError) {
             try files.saveUses()
             try catalog.close()

@@ -9,9 +9,11 @@ final class Hydrator: Sendable {
     let files: OpenFiles
     private let provider: any CloudProvider
     private let pool: BlockingPool
-    private let hub: ChangeHub
+    let hub: ChangeHub
     private let mutations: RemoteMutations
-    private let logger: Logger
+    let logger: Logger
+    /// Files that are all here, which the catalog does not know yet.
+    let completed = Mutex<[OpenFile]>([])
     private let counters = Mutex(FetchCounters())
     private let onNews: @Sendable (ItemID, News) -> Void
 
@@ -132,8 +134,7 @@ final class Hydrator: Sendable {
                 let pending = file.state.withLock { $0.waits.removeValue(forKey: waiter) }
                 pending?.finish(failure.map { .failure(Self.error($0, file.id)) } ?? .success(()))
             case .complete:
-                files.retain(file)
-                Task { await settle(file) }
+                noteComplete(file)
             }
         }
     }
@@ -326,53 +327,30 @@ final class Hydrator: Sendable {
         }
     }
 
-    /// Stores that a file is all here, after flushing it.
-    private func settle(_ file: OpenFile) async {
-        do {
-            try await blocking { try self.markResident(file) }
-        } catch {
-            logger.error(
-                "a complete file could not be stored as such",
-                metadata: ["item.id": "\(file.id)", "error": "\(error)"]
-            )
-        }
-        await release(file)
-    }
-
-    private func markResident(_ file: OpenFile) throws(CloudFSError) {
-        let content = file.state.withLock { state in
-            state.plan?.isComplete == true ? state.content : nil
-        }
-        try content?.synchronize()
-        try file.state.withLock { state throws(CloudFSError) in
-            guard state.plan?.isComplete == true, let content, state.content === content
-            else { return }
-            let allocated = try content.facts().allocated
-            let generation = state.generation
-            try files.catalog.write { writer in
-                try writer.setContent(
-                    of: file.id,
-                    generation: generation,
-                    residency: .resident,
-                    localBytes: allocated
-                )
-            }
-            state.plan = nil
-            state.residency = .resident
-            state.unstoredBytes = 0
-        }
-        hub.publish([.attributes(file.id)])
-    }
-
     private func release(_ file: OpenFile) async {
         do {
-            try await blocking { try self.files.release(file) }
+            try await blocking { self.releaseNow(file) }
         } catch {
-            logger.error(
-                "the state of a file could not be stored",
-                metadata: ["item.id": "\(file.id)", "error": "\(error)"]
-            )
+            report(error, onRelease: file)
         }
+    }
+
+    /// Ends one use of a file; a failure is logged.
+    ///
+    /// May block on the disk.
+    func releaseNow(_ file: OpenFile) {
+        do throws(CloudFSError) {
+            try files.release(file)
+        } catch {
+            report(error, onRelease: file)
+        }
+    }
+
+    private func report(_ error: any Error, onRelease file: OpenFile) {
+        logger.error(
+            "the state of a file could not be stored",
+            metadata: ["item.id": "\(file.id)", "error": "\(error)"]
+        )
     }
 
     /// Looks after stalled readers while there are any.
@@ -406,7 +384,7 @@ final class Hydrator: Sendable {
         }
     }
 
-    private func blocking<Value: Sendable>(
+    func blocking<Value: Sendable>(
         _ work: @escaping @Sendable () throws -> Value
     ) async throws(CloudFSError) -> Value {
         try await pool.engine(work)

@@ -32,7 +32,7 @@ final class OpenFile: Sendable {
             return Snapshot(
                 size: state.size,
                 presentByteCount: state.presentByteCount,
-                residency: state.residency,
+                residency: state.plan?.isComplete == true ? .resident : state.residency,
                 isDownloading: !state.fetches.isEmpty,
                 sentBytes: state.sentBytes,
                 hasNewer: state.hasNewer
@@ -71,8 +71,6 @@ final class OpenFile: Sendable {
         /// Counts local changes, so that an upload can tell whether its snapshot is still true.
         var changeCount: UInt64 = 0
         var writesInFlight = 0
-        /// Whether pages that the kernel keeps are those of this content.
-        var isCachedByKernel = false
         /// Whether the item has no name any more.
         var isUnlinked = false
         /// Whether the cloud has a newer version, to be applied after the last close.

@@ -10,6 +10,7 @@ final class OpenFiles: Sendable {
     let hydration: HydrationSettings
     /// How long a change rests before it is sent.
     let quietTime: Duration
+    let caches = KernelCaches()
     /// Raised when content files wait to be unlinked, or many uses to be stored.
     let discards = Signal()
     /// Raised when whole files are wanted.
@@ -129,9 +130,8 @@ final class OpenFiles: Sendable {
         state.content = nil
         state.plan = nil
         state.unstoredBytes = 0
-        // The kernel is told too, but later: whoever opens the file before must not get pages of
-        // the old content beside bytes of the new.
-        state.isCachedByKernel = false
+        // Whoever opens the file must not get pages of the old content beside bytes of the new.
+        caches.noteChanged(id)
         try load(&state, id)
         return actions
     }

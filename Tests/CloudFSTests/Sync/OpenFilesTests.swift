@@ -11,9 +11,9 @@ import Testing
         }
         let file = try fixture.files.acquire(id)
         try file.state.withLock { state throws(CloudFSError) in
-            state.isCachedByKernel = true
+            _ = fixture.files.caches.noteOpened(id)
             _ = try fixture.files.reload(&state, id)
-            #expect(!state.isCachedByKernel)
+            #expect(!fixture.files.caches.noteOpened(id))
         }
         try fixture.files.release(file)
     }

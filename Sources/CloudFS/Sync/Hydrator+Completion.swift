@@ -1,0 +1,90 @@
+import Logging
+import Synchronization
+
+/// What is done about files that are all here: several together, because flushing each by itself
+/// would stop the reader of many small files at every one.
+extension Hydrator {
+    /// How long a complete file waits for others.
+    private static let gatheringTime = Duration.milliseconds(100)
+    /// From how many files on the whole disk is flushed instead of each file.
+    private static let manyFiles = 8
+
+    /// Notes a file of which the last bytes have just arrived; it is stored as resident soon.
+    func noteComplete(_ file: OpenFile) {
+        files.retain(file)
+        let isFirst = completed.withLock { completed in
+            completed.append(file)
+            return completed.count == 1
+        }
+        guard isFirst else { return }
+        Task {
+            // Cancelled never: nobody has the task.
+            try? await Task.sleep(for: Self.gatheringTime)
+            do {
+                try await blocking { self.storeCompleted() }
+            } catch {
+                logger.error("complete files were not stored", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    /// Stores which files are all here; those that fail stay partial.
+    ///
+    /// Blocks on the disk.
+    func storeCompleted() {
+        let gathered = completed.withLock { completed in
+            defer { completed = [] }
+            return completed
+        }
+        let isFlushed = gathered.count >= Self.manyFiles && flushStore()
+        for file in gathered {
+            do throws(CloudFSError) {
+                try markResident(file, isFlushed: isFlushed)
+            } catch {
+                logger.error(
+                    "a complete file could not be stored as such",
+                    metadata: ["item.id": "\(file.id)", "error": "\(error)"]
+                )
+            }
+            releaseNow(file)
+        }
+    }
+
+    /// - Returns: Whether everything is on the disk.
+    private func flushStore() -> Bool {
+        do throws(CloudFSError) {
+            try files.store.synchronize()
+            return true
+        } catch {
+            logger.error("the disk could not be flushed", metadata: ["error": "\(error)"])
+            return false
+        }
+    }
+
+    /// Stores that a file is all here, after flushing it.
+    func markResident(_ file: OpenFile, isFlushed: Bool = false) throws(CloudFSError) {
+        let content = file.state.withLock { state in
+            state.plan?.isComplete == true ? state.content : nil
+        }
+        guard let content else { return }
+        if !isFlushed { try content.synchronize() }
+        let isStored = try file.state.withLock { state throws(CloudFSError) -> Bool in
+            guard state.plan?.isComplete == true, state.content === content else { return false }
+            let allocated = try content.facts().allocated
+            let generation = state.generation
+            try files.catalog.write { writer in
+                try writer.setContent(
+                    of: file.id,
+                    generation: generation,
+                    residency: .resident,
+                    localBytes: allocated
+                )
+            }
+            state.plan = nil
+            state.residency = .resident
+            state.unstoredBytes = 0
+            return true
+        }
+        if isStored { hub.publish([.attributes(file.id)]) }
+    }
+}
