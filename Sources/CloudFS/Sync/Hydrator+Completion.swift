@@ -1,28 +1,35 @@
 import Logging
 import Synchronization
 
+/// Files that are all here, which the catalog does not know yet.
+struct CompletedFiles: Sendable {
+    var files: [OpenFile] = []
+    /// Whether a task stores them, until there are no more.
+    var areStored = false
+}
+
 /// What is done about files that are all here: several together, because flushing each by itself
 /// would stop the reader of many small files at every one.
 extension Hydrator {
-    /// How long a complete file waits for others.
-    private static let gatheringTime = Duration.milliseconds(100)
     /// From how many files on the whole disk is flushed instead of each file.
     private static let manyFiles = 8
 
-    /// Notes a file of which the last bytes have just arrived; it is stored as resident soon.
+    /// Notes a file of which the last bytes have just arrived; it is stored as resident at once, or
+    /// with all others that arrive while some are stored.
     func noteComplete(_ file: OpenFile) {
         files.retain(file)
-        let isFirst = completed.withLock { completed in
-            completed.append(file)
-            return completed.count == 1
+        let begins = completed.withLock { completed in
+            completed.files.append(file)
+            defer { completed.areStored = true }
+            return !completed.areStored
         }
-        guard isFirst else { return }
+        guard begins else { return }
         Task {
-            // Cancelled never: nobody has the task.
-            try? await Task.sleep(for: Self.gatheringTime)
             do {
-                try await blocking { self.storeCompleted() }
+                var isMore = true
+                while isMore { isMore = try await blocking { self.storeCompleted() } }
             } catch {
+                completed.withLock { $0.areStored = false }
                 logger.error("complete files were not stored", metadata: ["error": "\(error)"])
             }
         }
@@ -31,10 +38,13 @@ extension Hydrator {
     /// Stores which files are all here; those that fail stay partial.
     ///
     /// Blocks on the disk.
-    func storeCompleted() {
+    /// - Returns: Whether there were any.
+    @discardableResult
+    func storeCompleted() -> Bool {
         let gathered = completed.withLock { completed in
-            defer { completed = [] }
-            return completed
+            completed.areStored = !completed.files.isEmpty
+            defer { completed.files = [] }
+            return completed.files
         }
         let isFlushed = gathered.count >= Self.manyFiles && flushStore()
         for file in gathered {
@@ -48,6 +58,7 @@ extension Hydrator {
             }
             releaseNow(file)
         }
+        return !gathered.isEmpty
     }
 
     /// - Returns: Whether everything is on the disk.

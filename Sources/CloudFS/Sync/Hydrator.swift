@@ -13,7 +13,7 @@ final class Hydrator: Sendable {
     private let mutations: RemoteMutations
     let logger: Logger
     /// Files that are all here, which the catalog does not know yet.
-    let completed = Mutex<[OpenFile]>([])
+    let completed = Mutex(CompletedFiles())
     private let counters = Mutex(FetchCounters())
     private let onNews: @Sendable (ItemID, News) -> Void
 

@@ -32,7 +32,7 @@ final class OpenFile: Sendable {
             return Snapshot(
                 size: state.size,
                 presentByteCount: state.presentByteCount,
-                residency: state.plan?.isComplete == true ? .resident : state.residency,
+                residency: state.residency,
                 isDownloading: !state.fetches.isEmpty,
                 sentBytes: state.sentBytes,
                 hasNewer: state.hasNewer
