@@ -86,7 +86,7 @@ extension Filesystem {
     }
 
     func releaseFolder(_ handle: UInt64) {
-        handles.removeFolder(handle)
+        if let folder = handles.removeFolder(handle) { files.caches.noteClosed(folder) }
     }
 
     func synchronizeFolder(_ id: ItemID, dataOnly: Bool) throws(CloudFSError) {

@@ -277,6 +277,7 @@ extension Filesystem {
         guard let handle = handles.removeFile(number) else { return }
         let file = handle.file
         if releasesFlock { locks.unlockAll(on: file.id, owner: lockOwner, family: .flock) }
+        files.caches.noteClosed(file.id)
         forgetHandle(of: file, flags: handle.flags)
         handle.claim?.end()
         let hasNewer = file.state.withLock { $0.hasNewer && !$0.isInUse }

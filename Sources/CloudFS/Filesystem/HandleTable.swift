@@ -123,9 +123,10 @@ final class HandleTable: Sendable {
         return handle
     }
 
-    func removeFolder(_ number: UInt64) {
-        guard case .folder(_, let slot) = take(number) else { return }
+    func removeFolder(_ number: UInt64) -> ItemID? {
+        guard case .folder(let id, let slot) = take(number) else { return nil }
         records.free(slot)
+        return id
     }
 
     /// All open files; for the end of the session.

@@ -6,7 +6,13 @@ import Synchronization
 /// that was under way meanwhile may put outdated bytes into its cache after that: so whatever
 /// changed is not kept over the next open.
 final class KernelCaches: Sendable {
-    private let kept = Mutex<Set<ItemID>>([])
+    private enum State {
+        /// An open was answered, but the kernel may not have dropped what it kept before.
+        case opening
+        case kept
+    }
+
+    private let states = Mutex<[ItemID: State]>([:])
     /// How many items are remembered, some 16 bytes each.
     private static let capacity = 200_000
 
@@ -14,15 +20,24 @@ final class KernelCaches: Sendable {
     ///
     /// - Returns: Whether what it kept before is right.
     func noteOpened(_ id: ItemID) -> Bool {
-        kept.withLock { kept in
-            if kept.count >= Self.capacity, !kept.contains(id) { kept.removeAll() }
-            return !kept.insert(id).inserted
+        states.withLock { states in
+            if let state = states[id] { return state == .kept }
+            if states.count >= Self.capacity { states.removeAll() }
+            states[id] = .opening
+            return false
+        }
+    }
+
+    /// Notes that a handle was closed: the kernel acted on the answer to its open long ago.
+    func noteClosed(_ id: ItemID) {
+        states.withLock { states in
+            if states[id] != nil { states[id] = .kept }
         }
     }
 
     /// Notes that the item has other bytes or names than the kernel may have kept.
     func noteChanged(_ id: ItemID) {
-        kept.withLock { _ = $0.remove(id) }
+        states.withLock { _ = $0.removeValue(forKey: id) }
     }
 
     /// The same for all folders whose names change.

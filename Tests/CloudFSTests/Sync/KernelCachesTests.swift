@@ -6,14 +6,30 @@ import Testing
     private let id = ItemID(7)
     private let other = ItemID(8)
 
-    @Test func `what the kernel kept is right from the second open until a change`() {
+    private func use(_ id: ItemID, of caches: KernelCaches) -> Bool {
+        defer { caches.noteClosed(id) }
+        return caches.noteOpened(id)
+    }
+
+    @Test func `what the kernel kept is right from the second use until a change`() {
+        let caches = KernelCaches()
+        #expect(!use(id, of: caches))
+        #expect(use(id, of: caches))
+        caches.noteChanged(other)
+        #expect(use(id, of: caches))
+        caches.noteChanged(id)
+        #expect(!use(id, of: caches))
+        #expect(use(id, of: caches))
+    }
+
+    @Test func `nothing is kept before a first handle was closed, or if it changed meanwhile`() {
         let caches = KernelCaches()
         #expect(!caches.noteOpened(id))
-        #expect(caches.noteOpened(id))
-        caches.noteChanged(other)
-        #expect(caches.noteOpened(id))
-        caches.noteChanged(id)
         #expect(!caches.noteOpened(id))
+        caches.noteChanged(id)
+        caches.noteClosed(id)
+        #expect(!caches.noteOpened(id))
+        caches.noteClosed(id)
         #expect(caches.noteOpened(id))
     }
 
@@ -25,8 +41,8 @@ import Testing
             .entryVanished(parent: id, name: name, item: other),
         ] {
             let caches = KernelCaches()
-            _ = caches.noteOpened(id)
-            _ = caches.noteOpened(other)
+            _ = use(id, of: caches)
+            _ = use(other, of: caches)
             caches.noteChanged([change])
             #expect(!caches.noteOpened(id))
             #expect(caches.noteOpened(other))

@@ -12,6 +12,7 @@ import Testing
         let file = try fixture.files.acquire(id)
         try file.state.withLock { state throws(CloudFSError) in
             _ = fixture.files.caches.noteOpened(id)
+            fixture.files.caches.noteClosed(id)
             _ = try fixture.files.reload(&state, id)
             #expect(!fixture.files.caches.noteOpened(id))
         }
