@@ -41,6 +41,8 @@ public struct FakeS3Settings: Sendable {
     public var conditionsOnCopySource: Conditions = .honoured
     /// Whether a copy's answer has the entity tag in quotes.
     public var quotesEntityTagOfCopies = true
+    /// Whether the answer to a PUT has the entity tag.
+    public var tellsEntityTagOfUploads = true
     /// Whether CompleteMultipartUpload answers with an entity tag.
     public var tellsEntityTagOfCompletions = true
 

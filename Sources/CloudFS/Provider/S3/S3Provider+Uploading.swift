@@ -68,6 +68,9 @@ extension S3Provider {
         _ upload: S3FileUpload,
         _ written: S3Written
     ) async throws(CloudFSError) -> RemoteItem {
+        if let told = Self.told(by: written, of: upload) {
+            return try await finish(upload, told)
+        }
         var head: S3ObjectHead
         do throws(CloudFSError) {
             head = try await client.head(upload.key)
@@ -86,6 +89,21 @@ extension S3Provider {
             head.userMetadata = upload.metadata
         }
         return try await finish(upload, head)
+    }
+
+    /// What the answer to an upload tells of the object; `nil` if it must be looked at.
+    ///
+    /// A server's date may be a second after that of the object: a listing then shows a version
+    /// that has to be looked at, and is the same.
+    private static func told(by written: S3Written, of upload: S3FileUpload) -> S3ObjectHead? {
+        guard !written.entityTag.isEmpty, let date = written.serverDate else { return nil }
+        let object = S3Object(
+            key: upload.key,
+            size: upload.source.byteCount,
+            entityTag: written.entityTag,
+            lastModified: date
+        )
+        return S3ObjectHead(object: object, userMetadata: upload.metadata)
     }
 
     private func finish(
@@ -107,7 +125,10 @@ extension S3Provider {
         _ place: Place
     ) async throws(CloudFSError) -> S3ObjectHead? {
         if let base = upload.base { return try await meantFile(place, base, upload.path) }
-        guard try await folder(place, as: ItemName("folder")) == nil else {
+        let parent = try await self.place(upload.path.parent).folderKey
+        if try await !folderLooks.isFree(place.folderKey, in: parent),
+            try await folder(place, as: ItemName("folder")) != nil
+        {
             throw CloudFSError(.exists, "\"\(upload.path)\" is a folder in the bucket")
         }
         // A large file is not sent to be refused, or to find that it was there already.

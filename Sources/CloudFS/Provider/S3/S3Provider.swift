@@ -15,6 +15,7 @@ final class S3Provider: CloudProvider {
     /// The file that is there when nothing could be written the last time.
     let readOnlyMark: String?
     let uploads: S3UploadLedger
+    let folderLooks: S3FolderLooks
     /// Threads that read files and keep the list of uploads.
     let pool: BlockingPool
     let logger: Logger
@@ -82,6 +83,7 @@ final class S3Provider: CloudProvider {
             settings: settings,
             logger: logger
         )
+        folderLooks = S3FolderLooks(client: client)
         self.pool = pool
         readOnlyMark = stateDirectory.map { $0 + "/s3-read-only" }
         uploads = S3UploadLedger(
