@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -100,6 +101,8 @@ int clinux_fallocate(int descriptor, int mode, int64_t offset, int64_t length) {
 int clinux_clone(int target, int source) { return ioctl(target, FICLONE, source); }
 
 int clinux_syncfs(int descriptor) { return syncfs(descriptor); }
+
+int clinux_memfd_create(const char *name) { return memfd_create(name, MFD_CLOEXEC); }
 
 int clinux_enter_mount_namespace(int descriptor) {
     // A thread that shares its root and working folder with others is not let in.

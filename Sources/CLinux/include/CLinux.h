@@ -62,6 +62,9 @@ int clinux_clone(int target, int source);
 /// syncfs(2), which the headers declare for GNU sources only.
 int clinux_syncfs(int descriptor);
 
+/// memfd_create(2), which the headers declare for GNU sources only; closed on exec.
+int clinux_memfd_create(const char *name);
+
 extern const uint32_t clinux_in_content;
 extern const uint32_t clinux_in_overflow;
 extern const uint32_t clinux_in_ignored;

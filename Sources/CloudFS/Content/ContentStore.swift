@@ -52,14 +52,16 @@ final class ContentStore: Sendable {
 
     /// A private copy of `file`, which later writes do not reach; it has no name.
     ///
-    /// A reflink where the disk can, else a copy when the file has at most `copyLimit` bytes.
+    /// In memory when it is small, as a new file of the disk costs more than its bytes; else a
+    /// reflink where the disk can, else a copy when the file has at most `copyLimit` bytes.
     /// - Returns: `nil` when neither is possible: the file must be read in place.
     func snapshot(of file: ContentFile, copyLimit: Int64) throws(CloudFSError) -> ContentFile? {
+        let size = try file.facts().size
+        if size <= Self.memoryLimit { return try copyInMemory(of: file, size: size) }
         let descriptor = Glibc.open(root + "/staging", clinux_o_tmpfile | O_RDWR | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw ContentFile.failure("stage") }
         let copy = ContentFile(descriptor: descriptor)
         if clinux_clone(descriptor, file.descriptor) == 0 { return copy }
-        let size = try file.facts().size
         guard size <= copyLimit else { return nil }
         var offset: Int64 = 0
         while offset < size {
@@ -71,6 +73,26 @@ final class ContentStore: Sendable {
             )
             guard count > 0 else { break }
             offset += Int64(count)
+        }
+        return copy
+    }
+
+    /// Up to which length copies are held in memory, in bytes; 256 KiB.
+    private static let memoryLimit: Int64 = 256 << 10
+
+    private func copyInMemory(
+        of file: ContentFile,
+        size: Int64
+    ) throws(CloudFSError) -> ContentFile {
+        let descriptor = clinux_memfd_create("cloudfs-snapshot")
+        guard descriptor >= 0 else { throw ContentFile.failure("copy to memory") }
+        let copy = ContentFile(descriptor: descriptor)
+        var offset = 0
+        while offset < size {
+            let count = sendfile(descriptor, file.descriptor, &offset, Int(size) - offset)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw ContentFile.failure("copy to memory") }
+            guard count > 0 else { break }
         }
         return copy
     }

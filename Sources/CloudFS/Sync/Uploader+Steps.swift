@@ -14,12 +14,12 @@ extension Uploader {
         switch step {
         case .done, .hold, .erase: return false
         case .waitFor(let other): return try await letGoFirst(other, before: id, chain: chain)
-        case .createFolder, .createSymlink: try await create(id, facts)
-        case .move: try await move(id, facts, to: try wantedPath(facts), inPlace: true)
-        case .stepAside: try await stepAside(id, facts)
+        case .createFolder, .createSymlink: return try await create(id, facts)
+        case .move: return try await move(id, facts, to: try wantedPath(facts), inPlace: true)
+        case .stepAside: return try await stepAside(id, facts)
         case .hydrate: return try await hydrate(id)
         case .upload: return try await upload(id, facts)
-        case .updateMetadata: try await updateMetadata(id, facts)
+        case .updateMetadata: return try await updateMetadata(id, facts)
         case .delete: return try await delete(id, facts)
         case .keepHere:
             throw CloudFSError(
@@ -28,20 +28,26 @@ extension Uploader {
                 item: id
             )
         }
-        return true
     }
 
     /// Runs a request that changes the item in the cloud, with listings held to be blurred.
+    ///
+    /// - Returns: Whether to go on with the next step.
     private func mutating(
         _ id: ItemID,
         at places: [RemoteMutations.Place],
         _ request: () async throws(CloudFSError) -> RemoteItem,
         _ record: @escaping @Sendable (CatalogWriter, RemoteItem) throws -> Void
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> Bool {
         mutations.begin(id, at: places)
         defer { mutations.end(id, at: places) }
         let remote = try await request()
-        try await pool.engine { try self.catalog.write { try record($0, remote) } }
+        return try await pool.engine {
+            try self.catalog.write { writer in
+                try record(writer, remote)
+                return try self.goesOn(id, writer)
+            }
+        }
     }
 
     private var mutations: RemoteMutations { applier.mutations }
@@ -72,13 +78,13 @@ extension Uploader {
 
     // MARK: - Folders, links, names
 
-    private func create(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) {
+    private func create(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
         let path = try wantedPath(facts)
-        guard let place = facts.facts.place else { return }
+        guard let place = facts.facts.place else { return true }
         let item = facts.record.item
         let metadata = metadata(facts)
         let changed = item.changed
-        try await mutating(id, at: facts.places) { () async throws(CloudFSError) in
+        return try await mutating(id, at: facts.places) { () async throws(CloudFSError) in
             if let target = item.linkTarget {
                 return try await provider.createSymlink(
                     at: path,
@@ -112,12 +118,13 @@ extension Uploader {
         _ facts: OutboxFacts,
         to target: RemotePath,
         inPlace: Bool
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> Bool {
         let (source, base) = try remotePath(facts)
         let parent = inPlace ? facts.facts.place?.parent : base.parent
-        guard let parent else { return }
+        guard let parent else { return true }
         let goal = RemoteMutations.Place(parent: parent, name: target.name?.bytes ?? [])
-        try await mutating(id, at: facts.places + [goal]) { () async throws(CloudFSError) in
+        defer { refreshBase(of: id) }
+        return try await mutating(id, at: facts.places + [goal]) { () async throws(CloudFSError) in
             try await provider.move(from: source, to: target, base: base.version)
         } _: { writer, remote in
             try writer.recordBase(
@@ -126,22 +133,25 @@ extension Uploader {
                 at: self.clocks.now()
             )
         }
-        refreshBase(of: id)
     }
 
     /// Two items want each other's place: one moves to a name of its own for a moment.
-    private func stepAside(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) {
+    private func stepAside(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
         let (path, _) = try remotePath(facts)
         let name = try ItemName(OutboxFacts.asidePrefix + facts.record.item.documentID.description)
-        try await move(id, facts, to: path.parent.appending(name), inPlace: false)
+        return try await move(id, facts, to: path.parent.appending(name), inPlace: false)
     }
 
-    private func updateMetadata(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) {
+    private func updateMetadata(
+        _ id: ItemID,
+        _ facts: OutboxFacts
+    ) async throws(CloudFSError) -> Bool {
         let (path, base) = try remotePath(facts)
-        guard let parent = base.parent else { return }
+        guard let parent = base.parent else { return true }
         let update = MetadataUpdate(metadata: metadata(facts), attributes: facts.attributes)
         let changed = facts.record.item.changed
-        try await mutating(id, at: facts.places) { () async throws(CloudFSError) in
+        defer { refreshBase(of: id) }
+        return try await mutating(id, at: facts.places) { () async throws(CloudFSError) in
             try await provider.setMetadata(update, at: path, base: base.version)
         } _: { writer, remote in
             let isSame = try writer.recordBase(
@@ -152,7 +162,6 @@ extension Uploader {
             guard isSame else { return }
             try writer.clearMetadataChanged(id, unlessAfter: changed)
         }
-        refreshBase(of: id)
     }
 
     /// - Returns: Whether to go on with the next step.
@@ -189,24 +198,15 @@ extension Uploader {
 
     /// - Returns: Whether to go on with the next step.
     private func upload(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
-        let file = try await pool.engine { try self.files.acquire(id) }
-        defer { releaseLater(file) }
-        guard try await pool.engine({ try !self.postponeWhileBusy(file) }) else { return false }
-        // A writer of this mount that paused for long holds its claim still: it has no say here.
-        let isHeldOpen = file.state.withLock { $0.writers > 0 }
-        let claim =
-            isHeldOpen
-            ? nil
-            : try coordinator.tryClaim(
-                [.reading(id, .forUploading)],
-                purpose: .sync,
-                isYielding: true
-            )
-        defer { claim?.end() }
         // A file that moved meanwhile is sent to where it was, and moved with the next step.
         let target = if let path = facts.remotePath { path } else { try wantedPath(facts) }
-        guard let parent = facts.base?.parent ?? facts.facts.place?.parent else { return false }
-        let snapshot = try await pool.engine { try UploadSnapshot(of: file, in: self.files) }
+        guard let parent = facts.base?.parent ?? facts.facts.place?.parent,
+            let (file, snapshot, claim) = try await pool.engine({ try self.prepareUpload(of: id) })
+        else { return false }
+        defer {
+            claim?.end()
+            releaseLater(file)
+        }
         let source = UploadSource(
             descriptor: snapshot.content.descriptor,
             byteCount: snapshot.byteCount,
@@ -227,7 +227,7 @@ extension Uploader {
             replacing: facts.base?.version
         )
         let changed = facts.record.item.changed
-        try await pool.engine {
+        return try await pool.engine {
             try self.finishUpload(
                 of: file,
                 snapshot,
@@ -236,7 +236,40 @@ extension Uploader {
                 changed: changed
             )
         }
-        return true
+    }
+
+    /// Takes a snapshot of a file that is to be sent; blocks on the disk.
+    ///
+    /// - Returns: `nil` if it was postponed because somebody writes it.
+    private func prepareUpload(
+        of id: ItemID
+    ) throws(CloudFSError) -> (OpenFile, UploadSnapshot, Claim?)? {
+        let file = try files.acquire(id)
+        do throws(CloudFSError) {
+            guard try !postponeWhileBusy(file) else {
+                try files.release(file)
+                return nil
+            }
+            // A writer of this mount that paused for long holds its claim still: it has no say.
+            let isHeldOpen = file.state.withLock { $0.writers > 0 }
+            let claim =
+                isHeldOpen
+                ? nil
+                : try coordinator.tryClaim(
+                    [.reading(id, .forUploading)],
+                    purpose: .sync,
+                    isYielding: true
+                )
+            do throws(CloudFSError) {
+                return (file, try UploadSnapshot(of: file, in: files), claim)
+            } catch {
+                claim?.end()
+                throw error
+            }
+        } catch {
+            releaseLater(file)
+            throw error
+        }
     }
 
     /// A file that somebody is writing is sent when they stopped, or paused for long.
@@ -252,28 +285,38 @@ extension Uploader {
         }
     }
 
+    /// - Returns: Whether to go on with the next step.
     private func finishUpload(
         of file: OpenFile,
         _ snapshot: UploadSnapshot,
         _ base: BaseRecord,
         replacing expected: BaseRecord?,
         changed: Timestamp
-    ) throws(CloudFSError) {
-        try file.state.withLock { state throws(CloudFSError) in
+    ) throws(CloudFSError) -> Bool {
+        let goesOn = try file.state.withLock { state throws(CloudFSError) -> Bool in
             let isTrue =
                 state.changeCount == snapshot.changeCount && state.writesInFlight == 0
-            let isClean = try catalog.write { writer -> Bool in
-                guard
-                    try writer.recordBase(base, replacing: expected, at: self.clocks.now())
-                else { return false }
-                if isTrue { try writer.markClean(file.id) }
-                try writer.clearMetadataChanged(file.id, unlessAfter: changed)
-                return isTrue
+            let (isClean, goesOn, newBase) = try catalog.write { writer in
+                let isSame = try writer.recordBase(
+                    base,
+                    replacing: expected,
+                    at: self.clocks.now()
+                )
+                if isSame {
+                    if isTrue { try writer.markClean(file.id) }
+                    try writer.clearMetadataChanged(file.id, unlessAfter: changed)
+                }
+                return (
+                    isSame && isTrue, try self.goesOn(file.id, writer),
+                    try writer.reader.base(of: file.id)
+                )
             }
-            state.base = try catalog.read { try $0.base(of: file.id) }
+            state.base = newBase
             if isClean { state.isDirty = false }
+            return goesOn
         }
         applier.hub.publish([.attributes(file.id)])
+        return goesOn
     }
 
     /// Lets a file in use know that its version in the cloud has new tokens.

@@ -23,7 +23,8 @@ final class Uploader: Sendable {
     }
 
     private let state = Mutex(State())
-    private static let parallelItems = 16
+    /// More than are sent at once, as others meanwhile read, flush and tell of what they sent.
+    private static let parallelItems = 32
 
     var files: OpenFiles { applier.files }
     var catalog: Catalog { applier.catalog }
@@ -207,20 +208,17 @@ final class Uploader: Sendable {
         var refreshes = 0
         var last: OutboxStep?
         while !Task.isCancelled {
-            guard let (decided, facts) = try await next(id) else { return }
-            var step = decided
-            if case .waitFor(let other) = step, chain.contains(other) {
-                // They wait for each other: this one makes room and is moved when its turn comes.
-                guard facts.base != nil, !facts.isAside else { return }
-                step = .stepAside
-            }
+            guard let (step, facts) = try await next(id, chain: chain) else { return }
+            defer { release(id) }
             // A step that changed nothing would be taken for ever: it waits its turn again.
             guard step != last else {
                 throw CloudFSError(.cancelled, "\(step) did not help", item: id)
             }
             last = step
+            // Comparisons that nobody waits for give way to what is being sent.
+            applier.precedence.noteUse()
             do throws(CloudFSError) {
-                guard try await takeReserved(step, id, facts, chain: chain) else { return }
+                guard try await take(step, id, facts, chain: chain) else { return }
             } catch {
                 guard [.remoteChanged, .exists, .notFound].contains(error.code), refreshes < 3
                 else { throw error }
@@ -232,61 +230,84 @@ final class Uploader: Sendable {
         }
     }
 
-    /// Takes a step while no folder moves beneath the paths that it names.
-    private func takeReserved(
-        _ step: OutboxStep,
+    /// Decides the next step, and reserves the paths that it names: no folder moves beneath them
+    /// until `release`.
+    private func next(
         _ id: ItemID,
-        _ facts: OutboxFacts,
         chain: [ItemID]
-    ) async throws(CloudFSError) -> Bool {
-        guard let reservation = step.reservation(facts) else {
-            return try await take(step, id, facts, chain: chain)
+    ) async throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
+        try await pool.engine {
+            guard let (decided, facts) = try self.decide(id) else { return nil }
+            var step = decided
+            if case .waitFor(let other) = step, chain.contains(other) {
+                // They wait for each other: this one makes room and is moved when its turn comes.
+                guard facts.base != nil, !facts.isAside else { return nil }
+                step = .stepAside
+            }
+            try self.reserve(step.reservation(facts), id, facts)
+            return (step, facts)
         }
+    }
+
+    /// Decides the next step, and ends the row in the same transaction if there is none.
+    private func decide(_ id: ItemID) throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
+        let isOpen = files.live(id) != nil
+        return try catalog.write { writer in
+            guard
+                let facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: self.isIgnored)
+            else { return nil }
+            let step = OutboxStep.next(facts.facts)
+            switch step {
+            case .done: try writer.dequeue(id)
+            case .hold: try writer.setHeld(true, of: id)
+            case .erase:
+                try writer.dequeue(id)
+                if !isOpen { try writer.erase(id) }
+            default: return (step, facts)
+            }
+            return nil
+        }
+    }
+
+    /// Ends the row if a request was all that was to be sent.
+    ///
+    /// - Returns: Whether something is left.
+    func goesOn(_ id: ItemID, _ writer: CatalogWriter) throws -> Bool {
+        guard let facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: isIgnored),
+            OutboxStep.next(facts.facts) == .done
+        else { return true }
+        try writer.dequeue(id)
+        return false
+    }
+
+    private func reserve(
+        _ reservation: PathReservations.Reservation?,
+        _ id: ItemID,
+        _ facts: OutboxFacts
+    ) throws(CloudFSError) {
+        guard let reservation else { return }
         guard state.withLock({ $0.reservations.reserve(reservation, for: id) }) else {
             throw CloudFSError(.claimed, "a folder is moving", item: id)
         }
-        defer { state.withLock { $0.reservations.release(id) } }
-        // A folder may have moved between the decision and the reservation.
-        let paths = try await pool.engine {
-            try self.catalog.read { reader in
+        do throws(CloudFSError) {
+            // A folder may have moved between the decision and the reservation.
+            let paths = try catalog.read { reader in
                 (
                     try reader.remotePath(of: id),
                     try reader.name(of: id).flatMap { try reader.remotePath(of: $0.parent) }
                 )
             }
+            guard paths.0 == facts.remotePath, paths.1 == facts.folderPath else {
+                throw CloudFSError(.claimed, "a folder was moved", item: id)
+            }
+        } catch {
+            release(id)
+            throw error
         }
-        guard paths.0 == facts.remotePath, paths.1 == facts.folderPath else {
-            throw CloudFSError(.claimed, "a folder was moved", item: id)
-        }
-        return try await take(step, id, facts, chain: chain)
     }
 
-    /// Decides the next step, and ends the row in the same transaction if there is none.
-    private func next(
-        _ id: ItemID
-    ) async throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
-        let isOpen = files.live(id) != nil
-        return try await pool.engine {
-            try self.catalog.write { writer in
-                guard
-                    let facts = try OutboxFacts(
-                        of: id,
-                        in: writer.reader,
-                        isIgnored: self.isIgnored
-                    )
-                else { return nil }
-                let step = OutboxStep.next(facts.facts)
-                switch step {
-                case .done: try writer.dequeue(id)
-                case .hold: try writer.setHeld(true, of: id)
-                case .erase:
-                    try writer.dequeue(id)
-                    if !isOpen { try writer.erase(id) }
-                default: return (step, facts)
-                }
-                return nil
-            }
-        }
+    private func release(_ id: ItemID) {
+        state.withLock { $0.reservations.release(id) }
     }
 
     /// Looks at the folders that a step was about, and applies what is there.

@@ -3,28 +3,57 @@ import Synchronization
 
 /// A bounded number of exchanges at once; the others wait in order of arrival.
 ///
-/// The HTTP client bounds its connections too, but gives up on who waits for one too long.
+/// Those that send something have no more than half of the slots, so that who reads never waits
+/// for an upload. The HTTP client bounds its connections too, but gives up on who waits for one
+/// too long.
 final class HTTPSlots: Sendable {
+    /// What an exchange mostly does.
+    enum Lane: Hashable, Sendable {
+        case receiving
+        case sending
+    }
+
     private struct State {
+        /// Of each lane; what one takes counts for the other too.
         var free: Int
+        var freeToSend: Int
         var next: UInt64 = 0
-        var waiting: OrderedDictionary<UInt64, CheckedContinuation<Bool, Never>> = [:]
+        var waiting: [Lane: OrderedDictionary<UInt64, CheckedContinuation<Bool, Never>>] = [:]
+
+        func isFree(_ lane: Lane) -> Bool {
+            free > 0 && (lane == .receiving || freeToSend > 0)
+        }
+
+        mutating func add(_ count: Int, to lane: Lane) {
+            free += count
+            if lane == .sending { freeToSend += count }
+        }
+
+        /// Gives a free slot to who has waited longest of those that may have it.
+        mutating func admitNext() -> CheckedContinuation<Bool, Never>? {
+            let firsts = waiting.compactMap { lane, queue in
+                queue.keys.first.flatMap { isFree(lane) ? (lane, $0) : nil }
+            }
+            guard let (lane, id) = firsts.min(by: { $0.1 < $1.1 }) else { return nil }
+            add(-1, to: lane)
+            return waiting[lane]?.removeValue(forKey: id)
+        }
     }
 
     private let state: Mutex<State>
 
     init(count: Int) {
         precondition(count > 0, "an exchange needs a slot")
-        state = Mutex(State(free: count))
+        state = Mutex(State(free: count, freeToSend: max(1, count / 2)))
     }
 
     /// How many wait now.
-    var waiterCount: Int { state.withLock { $0.waiting.count } }
+    var waiterCount: Int { state.withLock { $0.waiting.values.reduce(0) { $0 + $1.count } } }
 
     /// Waits for a slot.
     ///
     /// - Returns: Whether there is one: `false` when the task was cancelled.
-    func take() async -> Bool {
+    func take(_ lane: Lane) async -> Bool {
         let id = state.withLock { state in
             state.next += 1
             return state.next
@@ -33,27 +62,25 @@ final class HTTPSlots: Sendable {
             await withCheckedContinuation { continuation in
                 let known: Bool? = state.withLock { state in
                     if Task.isCancelled { return false }
-                    if state.free > 0 {
-                        state.free -= 1
+                    if state.isFree(lane) {
+                        state.add(-1, to: lane)
                         return true
                     }
-                    state.waiting[id] = continuation
+                    state.waiting[lane, default: [:]][id] = continuation
                     return nil
                 }
                 if let known { continuation.resume(returning: known) }
             }
         } onCancel: {
-            state.withLock { $0.waiting.removeValue(forKey: id) }?.resume(returning: false)
+            state.withLock { $0.waiting[lane]?.removeValue(forKey: id) }?.resume(returning: false)
         }
     }
 
-    func give() {
-        state.withLock { state -> CheckedContinuation<Bool, Never>? in
-            guard !state.waiting.isEmpty else {
-                state.free += 1
-                return nil
-            }
-            return state.waiting.removeFirst().value
+    /// Gives back a slot of the lane it was taken for.
+    func give(_ lane: Lane) {
+        state.withLock { state in
+            state.add(1, to: lane)
+            return state.admitNext()
         }?.resume(returning: true)
     }
 }

@@ -28,7 +28,8 @@ final class HTTPTransport: Sendable {
     private let isShutDown = Mutex(false)
 
     /// - Parameters:
-    ///   - maximumConnections: How many exchanges run at once; the others wait in order.
+    ///   - maximumConnections: How many exchanges run at once, half of them to send something; the
+    ///     others wait in order.
     ///   - connectTimeout: For a connection with its TLS handshake.
     ///   - caFile: Certificates in PEM form to trust instead of the system's.
     ///   - pool: Where files are read.
@@ -119,8 +120,11 @@ final class HTTPTransport: Sendable {
         meter: HTTPMeter,
         consume: @escaping @Sendable (HTTPAnswer) async throws(CloudFSError) -> Value
     ) async throws(CloudFSError) -> Value {
-        guard await slots.take() else { throw CloudFSError(.cancelled, "the request was given up") }
-        defer { slots.give() }
+        let lane: HTTPSlots.Lane = request.body.byteCount > 0 ? .sending : .receiving
+        guard await slots.take(lane) else {
+            throw CloudFSError(.cancelled, "the request was given up")
+        }
+        defer { slots.give(lane) }
         meter.resume()
         defer { meter.pause() }
         let result = await withTaskGroup(of: Result<Value, CloudFSError>?.self) { group in
