@@ -150,6 +150,52 @@ struct HydrationTests {
         }
     }
 
+    /// Reads the files of a folder one after the other, in one process.
+    private static func readInTurn(_ names: [String]) -> String {
+        """
+        for name in \(names):
+            assert open(name, "rb").read() == open(cloud + "/" + name, "rb").read(), name
+        """
+    }
+
+    @Test(.onMounts)
+    func `small files that are read in turn are fetched before they are opened`() async throws {
+        let names = (100..<200).map { "file\($0)" }
+        try await TestDrive.with(
+            TestMount.Options.latency("20ms"),
+            prepare: Filling { cloud in
+                for name in names { try cloud.write(name, Self.bytes(3_000)) }
+            }
+        ) { drive in
+            try await drive.run("[ $(ls | wc -l) = 100 ]")
+            try await drive.python(Self.readInTurn(["file100", "file101"]))
+            #expect(try await drive.fetched().count == 2)
+            try await drive.python(Self.readInTurn(Array(names.prefix(10))))
+            try await eventually("others are here") { try await drive.fetched().count >= 50 }
+            try await drive.python(Self.readInTurn(names))
+            let (count, bytes) = try await drive.fetched()
+            #expect(count == 100)
+            #expect(bytes == 300_000, "each of them once")
+        }
+    }
+
+    @Test(.onMounts)
+    func `files that are read here and there, or in part, bring no others`() async throws {
+        let names = (100..<200).map { "file\($0)" }
+        let filling = Filling { cloud in
+            for name in names { try cloud.write(name, Self.bytes(3_000)) }
+        }
+        try await TestDrive.with(prepare: filling) { drive in
+            let some = [7, 70, 20, 90, 45, 5, 60].map { names[$0] }
+            try await drive.python(Self.readInTurn(some))
+            #expect(try await drive.fetched().count == Int64(some.count))
+        }
+        try await TestDrive.with(["--hydration", "partial"], prepare: filling) { drive in
+            try await drive.python(Self.readInTurn(Array(names.prefix(20))))
+            #expect(try await drive.fetched().count == 20)
+        }
+    }
+
     @Test(.onMounts)
     func `a read waits for its own range only`() async throws {
         try await TestDrive.with(

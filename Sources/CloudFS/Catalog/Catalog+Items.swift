@@ -8,6 +8,22 @@ struct ChildRecord: Sendable {
     var record: ItemRecord
 }
 
+/// In which order a program goes through a folder.
+enum FolderOrder: CaseIterable, Hashable, Sendable {
+    /// That of the directory stream: `find`, `tar`, `rsync`.
+    case listed
+    /// That of the names' bytes: what a shell makes of `*`.
+    case named
+}
+
+/// A file beside another one.
+struct SiblingRecord: Hashable, Sendable {
+    var id: ItemID
+    var byteCount: Int64
+    /// Whether all of it is on this machine.
+    var isHere: Bool
+}
+
 extension CatalogReader {
     func item(_ id: ItemID) throws -> ItemRecord? {
         try one("SELECT \(ItemRecord.columns) FROM item WHERE id = ?", [id.rawValue])
@@ -50,6 +66,35 @@ extension CatalogReader {
                 position: row[ItemRecord.columnCount],
                 name: row.bytes(ItemRecord.columnCount + 1),
                 record: try ItemRecord(row: row)
+            )
+        }
+    }
+
+    /// At most `limit` files that come after `item` in its folder.
+    func files(
+        after item: ItemID,
+        order: FolderOrder,
+        limit: Int
+    ) throws -> [SiblingRecord] {
+        let (index, column) =
+            switch order {
+            case .listed: ("INDEXED BY name_order", "id")
+            case .named: ("", "name")
+            }
+        let statement = try database.cachedStatement(
+            sql: """
+                SELECT item.id, item.size, item.residency
+                FROM name AS own JOIN name \(index)
+                    ON name.parent = own.parent AND name.\(column) > own.\(column)
+                JOIN item ON item.id = name.item AND item.kind = 1
+                WHERE own.item = ? ORDER BY name.\(column) LIMIT ?
+                """
+        )
+        return try Row.fetchAll(statement, arguments: [item.rawValue, limit]).map { row in
+            SiblingRecord(
+                id: ItemID(row[0]),
+                byteCount: row[1],
+                isHere: row[2] == Residency.resident.rawValue
             )
         }
     }

@@ -99,10 +99,13 @@ extension Filesystem {
             hydrator.perform(try files.truncate(file, to: 0), on: file)
         }
         files.noteUse(of: file.id)
-        let generation = file.state.withLock { state in
+        let (generation, isAbsent) = file.state.withLock { state in
             state.handles += 1
             if OpenFlags.isWritable(flags) { state.writers += 1 }
-            return state.generation
+            return (state.generation, state.plan != nil)
+        }
+        if !OpenFlags.isWritable(flags) {
+            siblings.noteOpened(file.id, by: caller.processID, isAbsent: isAbsent)
         }
         do throws(CloudFSError) {
             let handle = try handles.add(

@@ -15,6 +15,7 @@ final class Filesystem: Sendable {
     let uploader: Uploader
     let evictor: Evictor
     let downloader: Downloader
+    let siblings: SiblingFetcher
     let coordinator: Coordinator
     let locks: LockCoordinator
     let handles: HandleTable
@@ -45,6 +46,7 @@ final class Filesystem: Sendable {
         uploader: Uploader,
         evictor: Evictor,
         downloader: Downloader,
+        siblings: SiblingFetcher,
         coordinator: Coordinator,
         locks: LockCoordinator,
         handles: HandleTable,
@@ -59,6 +61,7 @@ final class Filesystem: Sendable {
         self.uploader = uploader
         self.evictor = evictor
         self.downloader = downloader
+        self.siblings = siblings
         self.coordinator = coordinator
         self.locks = locks
         self.handles = handles

@@ -110,6 +110,7 @@ final class DriveParts: Sendable {
             uploader: uploader,
             evictor: evictor,
             downloader: downloader,
+            siblings: SiblingFetcher(hydrator: hydrator, pool: pool, logger: logger),
             coordinator: coordinator,
             locks: LockCoordinator(region: try Self.region()),
             handles: HandleTable(records: try Self.region()),
@@ -196,6 +197,7 @@ final class DriveParts: Sendable {
             group.addTask { await self.feed.run() }
             group.addTask { await self.uploader.run() }
             group.addTask { await self.filesystem.downloader.run() }
+            group.addTask { await self.filesystem.siblings.run() }
             group.addTask { await self.filesystem.evictor.run() }
             group.addTask {
                 await Sweeper(files: self.files, pool: self.pool, logger: self.logger).run()

@@ -8,6 +8,11 @@ actor S3JournalWriter {
     private var count: Int64 = 0
     private var batch: Batch?
     private var running: Task<CloudFSError?, Never>?
+    /// When the last record was begun, in `Clocks.elapsed`.
+    private var lastBegun: Duration?
+    /// How soon records follow each other: many small changes are fewer records, each of which
+    /// every other device reads.
+    private static let interval = Duration.milliseconds(25)
 
     /// Hints that go into one record.
     private struct Batch {
@@ -30,6 +35,7 @@ actor S3JournalWriter {
             let previous = running
             task = Task {
                 _ = await previous?.value
+                await self.waitForTurn()
                 return await self.write()
             }
             batch = Batch(hints: Set(hints), task: task)
@@ -38,7 +44,16 @@ actor S3JournalWriter {
         if let error = await task.value { throw error }
     }
 
+    private func waitForTurn() async {
+        guard let lastBegun else { return }
+        let rest = lastBegun + Self.interval - client.clocks.elapsed()
+        guard rest > .zero else { return }
+        // Nobody holds the task, so nobody cancels it.
+        try? await Task.sleep(for: rest)
+    }
+
     private func write() async -> CloudFSError? {
+        lastBegun = client.clocks.elapsed()
         let hints = batch?.hints ?? []
         batch = nil
         do throws(CloudFSError) {
