@@ -23,6 +23,8 @@ static const int CFUSE_MNT_DETACH = 2;
 static const int CFUSE_UMOUNT_NOFOLLOW = 8;
 
 int umount2(const char *target, int flags);
+ssize_t splice(
+    int from, off_t *from_offset, int to, off_t *to_offset, size_t count, unsigned flags);
 int dup3(int old_descriptor, int new_descriptor, int flags);
 
 // fuse_session_new is a macro from libfuse 3.17 on; it wants the size of the table we know.

@@ -102,6 +102,33 @@ int clinux_clone(int target, int source) { return ioctl(target, FICLONE, source)
 
 int clinux_syncfs(int descriptor) { return syncfs(descriptor); }
 
+// As in <linux/fuse.h> since 6.9, which distributions with an older kernel's headers lack.
+struct backing_map {
+    int32_t descriptor;
+    uint32_t flags;
+    uint64_t padding;
+};
+#define BACKING_OPEN _IOW(229, 1, struct backing_map)
+#define BACKING_CLOSE _IOW(229, 2, uint32_t)
+
+int clinux_fuse_backing_open(int device, int descriptor) {
+    struct backing_map map = {.descriptor = descriptor};
+    return ioctl(device, BACKING_OPEN, &map);
+}
+
+int clinux_fuse_backing_close(int device, int backing) {
+    uint32_t id = (uint32_t)backing;
+    return ioctl(device, BACKING_CLOSE, &id);
+}
+
+int clinux_is_unwritten(int descriptor) {
+    if (fcntl(descriptor, F_SETLEASE, F_RDLCK) == 0) {
+        fcntl(descriptor, F_SETLEASE, F_UNLCK);
+        return 1;
+    }
+    return errno == EAGAIN ? 0 : -1;
+}
+
 int clinux_memfd_create(const char *name) { return memfd_create(name, MFD_CLOEXEC); }
 
 int clinux_enter_mount_namespace(int descriptor) {

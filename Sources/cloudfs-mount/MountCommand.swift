@@ -66,6 +66,7 @@ struct MountCommand: ParsableCommand {
     @Option(name: .of(.downloadLimit), help: .of(.downloadLimit)) var downloadLimit: String?
     @Flag(name: .of(.readOnly), help: .of(.readOnly)) var readOnly = false
     @Flag(name: .of(.remoteIDs), help: .of(.remoteIDs)) var remoteIDs = false
+    @Flag(name: .of(.noPassthrough), help: .of(.noPassthrough)) var noPassthrough = false
     @Option(name: .of(.quietTime), help: .of(.quietTime)) var quietTime: String?
     @Option(name: .of(.readTimeout), help: .of(.readTimeout)) var readTimeout: String?
     @Option(name: .of(.hydration), help: .of(.hydration), completion: .list(Self.policies))
@@ -131,6 +132,7 @@ struct MountCommand: ParsableCommand {
         case .downloadLimit: Self.list(downloadLimit)
         case .readOnly: readOnly ? ["true"] : []
         case .remoteIDs: remoteIDs ? ["true"] : []
+        case .noPassthrough: noPassthrough ? ["true"] : []
         case .quietTime: Self.list(quietTime)
         case .readTimeout: Self.list(readTimeout)
         case .hydration: Self.list(hydration)

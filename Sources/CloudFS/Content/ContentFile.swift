@@ -27,6 +27,11 @@ final class ContentFile: Sendable {
         var allocated: Int64
         var modified: Timestamp
         var changed: Timestamp
+
+        /// Whether nothing was written since `other`, or before it.
+        func agrees(with other: Facts) -> Bool {
+            size == other.size && modified == other.modified && changed == other.changed
+        }
     }
 
     func facts() throws(CloudFSError) -> Facts {

@@ -50,6 +50,36 @@ final class ContentStore: Sendable {
         }
     }
 
+    /// A file without a name on the disk of the store.
+    ///
+    /// - Throws: `unsupported` where it could not be told whether a program has a file mapped.
+    func scratch() throws(CloudFSError) -> ContentFile {
+        let descriptor = Glibc.open(root + "/staging", clinux_o_tmpfile | O_RDWR | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw ContentFile.failure("stage") }
+        let file = ContentFile(descriptor: descriptor)
+        let reader = Glibc.open("/proc/self/fd/\(descriptor)", O_RDONLY | O_CLOEXEC)
+        guard reader >= 0 else { throw ContentFile.failure("stage") }
+        defer { close(reader) }
+        guard clinux_is_unwritten(reader) == 0 else {
+            throw CloudFSError(.unsupported, "the disk of the state directory knows no leases")
+        }
+        return file
+    }
+
+    /// Whether nobody can write to a generation any more: not through a mapping either, which
+    /// lives longer than the handle it was made with.
+    ///
+    /// No descriptor for writing may be open here.
+    func isUnwritten(_ item: ItemID, generation: Int64) throws(CloudFSError) -> Bool {
+        let descriptor = Glibc.open(path(item, generation), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else {
+            if errno == ENOENT { return true }
+            throw ContentFile.failure("open")
+        }
+        defer { close(descriptor) }
+        return clinux_is_unwritten(descriptor) != 0
+    }
+
     /// A private copy of `file`, which later writes do not reach; it has no name.
     ///
     /// In memory when it is small, as a new file of the disk costs more than its bytes; else a

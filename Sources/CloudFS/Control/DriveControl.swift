@@ -43,6 +43,13 @@ final class DriveControl: ControlledDrive {
 
     // MARK: - The drive
 
+    private static func mode(_ mode: Passthrough.Mode) -> DriveStatus.Mode {
+        switch mode {
+        case .on: DriveStatus.Mode(name: "passthrough", reason: "")
+        case .off(let reason): DriveStatus.Mode(name: "splice", reason: reason)
+        }
+    }
+
     func status() async throws(CloudFSError) -> DriveStatus {
         try await pool.engine { try self.makeStatus() }
     }
@@ -64,10 +71,7 @@ final class DriveControl: ControlledDrive {
             since: identity.since.wire,
             connection: connection(),
             isReadOnly: filesystem.isReadOnly,
-            mode: DriveStatus.Mode(
-                name: "splice",
-                reason: "resident files are answered by the daemon from its content files"
-            ),
+            mode: Self.mode(filesystem.files.passthrough.mode),
             cache: CacheStatus(
                 usedBytes: totals.localBytes,
                 limitBytes: limits.cacheSize,

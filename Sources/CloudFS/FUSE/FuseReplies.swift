@@ -86,7 +86,6 @@ enum FuseReplies {
         var info = fuse_file_info()
         info.fh = file.handle
         info.keep_cache = file.keepsCache ? 1 : 0
-        info.direct_io = file.isDirect ? 1 : 0
         return info
     }
 

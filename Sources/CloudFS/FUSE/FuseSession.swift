@@ -89,6 +89,7 @@ final class FuseSession: Sendable {
         guard fuse_session_mount(session.raw, mountpoint.path) == 0 else {
             throw mountpoint.failure(FuseLog.takeLines())
         }
+        context.passthrough.install(in: session.raw)
         let device: String?
         do throws(CloudFSError) {
             device = try MountTable.top(at: mountpoint.path)?.device
@@ -195,6 +196,7 @@ final class FuseSession: Sendable {
     /// that got the same descriptor.
     private func finish(_ session: SharedPointer) {
         notifier.close()
+        context.filesystem.files.passthrough.end(because: "the drive is not mounted")
         Self.disconnect(session)
         let isQuiet =
             context.ledger.finishRequests(within: Self.patience)

@@ -19,10 +19,12 @@ struct SharedPointer: @unchecked Sendable {
 struct KernelPort: RequestPort {
     private let request: SharedPointer
     private let filesystem: Filesystem
+    private let passthrough: PassthroughProtocol
 
-    init(_ request: fuse_req_t, _ filesystem: Filesystem) {
+    init(_ request: fuse_req_t, _ session: SessionContext) {
         self.request = SharedPointer(request)
-        self.filesystem = filesystem
+        filesystem = session.filesystem
+        passthrough = session.passthrough
     }
 
     /// Has libfuse call back, perhaps from inside this call, with the request's own lock held.
@@ -72,11 +74,13 @@ struct KernelPort: RequestPort {
         case .link(let target): return sendLink(target)
         case .opened(let file):
             var info = FuseReplies.open(file)
-            return fuse_reply_open(request, &info)
+            return passthrough.with(file.backing) { fuse_reply_open(request, &info) }
         case .created(let entry, let file):
             var parameters = FuseReplies.entry(entry)
             var info = FuseReplies.open(file)
-            return fuse_reply_create(request, &parameters, &info)
+            return passthrough.with(file.backing) {
+                fuse_reply_create(request, &parameters, &info)
+            }
         case .folder(let folder):
             var info = FuseReplies.open(folder)
             return fuse_reply_open(request, &info)

@@ -5,12 +5,17 @@ import Logging
 final class SessionContext: Sendable {
     let filesystem: Filesystem
     let ledger: RequestLedger
+    let passthrough: PassthroughProtocol
     private let isReady: @Sendable () -> Void
 
     init(filesystem: Filesystem, logger: Logger, isReady: @escaping @Sendable () -> Void) {
         self.filesystem = filesystem
         self.isReady = isReady
         ledger = RequestLedger(logger: logger)
+        passthrough = PassthroughProtocol(
+            passthrough: filesystem.files.passthrough,
+            store: filesystem.files.store
+        )
     }
 
     /// The kernel has said hello: the drive answers from now on.
@@ -54,7 +59,7 @@ extension FuseRequest<KernelPort> {
         guard let raw else { preconditionFailure("libfuse gave no request") }
         let session = SessionContext.of(fuse_req_userdata(raw))
         session.filesystem.noteRequest()
-        let port = KernelPort(raw, session.filesystem)
+        let port = KernelPort(raw, session)
         let item = FuseArguments.item(item)
         return (FuseRequest(port, session.ledger, operation, item: item), session.filesystem)
     }

@@ -99,15 +99,17 @@ extension Filesystem {
             hydrator.perform(try files.truncate(file, to: 0), on: file)
         }
         files.noteUse(of: file.id)
+        let isWritable = OpenFlags.isWritable(flags)
         let (generation, isAbsent) = file.state.withLock { state in
             state.handles += 1
-            if OpenFlags.isWritable(flags) { state.writers += 1 }
+            if isWritable { state.writers += 1 }
             return (state.generation, state.plan != nil)
         }
-        if !OpenFlags.isWritable(flags) {
+        if !isWritable {
             siblings.noteOpened(file.id, by: caller.processID, isAbsent: isAbsent)
         }
         do throws(CloudFSError) {
+            let backing = try expose(file, forWriting: isWritable)
             let handle = try handles.add(
                 file,
                 flags: flags,
@@ -119,13 +121,29 @@ extension Filesystem {
             return OpenedFile(
                 item: file.id,
                 handle: handle.number,
-                keepsCache: files.caches.noteOpened(file.id),
-                isDirect: false
+                keepsCache: backing == nil && files.caches.noteOpened(file.id),
+                backing: backing
             )
         } catch {
             forgetHandle(of: file, flags: flags)
+            conceal(file)
             throw error
         }
+    }
+
+    /// Lets the kernel use the content file, if it may.
+    private func expose(
+        _ file: OpenFile,
+        forWriting: Bool
+    ) throws(CloudFSError) -> Int32? {
+        let (backing, isFirstWriter) = try file.state.withLock { state throws(CloudFSError) in
+            let wasWritten = state.direct != nil
+            let backing = try files.expose(&state, file.id, forWriting: forWriting)
+            return (backing, !wasWritten && state.direct != nil)
+        }
+        // Size and times that the kernel keeps would not follow what is written.
+        if isFirstWriter { hub.publish([.attributes(file.id)]) }
+        return backing
     }
 
     private func forgetHandle(of file: OpenFile, flags: Int32) {
@@ -242,6 +260,7 @@ extension Filesystem {
         let (size, content) = try file.state.withLock {
             state throws(CloudFSError) -> (Int64, ContentFile?) in
             let isHere = state.plan == nil && state.generation != 0
+            try files.observe(&state, file.id)
             return (state.size, isHere ? try files.content(of: &state, file.id) : nil)
         }
         guard offset >= 0, offset < size else {
@@ -261,6 +280,7 @@ extension Filesystem {
         locks.unlockAll(on: handle.file.id, owner: lockOwner, family: .posix)
         guard handle.isWritable else { return }
         try handle.file.state.withLock { state throws(CloudFSError) in
+            try files.observe(&state, handle.file.id)
             try files.save(&state, handle.file.id)
         }
         uploader.noteChange()
@@ -282,11 +302,15 @@ extension Filesystem {
         if releasesFlock { locks.unlockAll(on: file.id, owner: lockOwner, family: .flock) }
         files.caches.noteClosed(file.id)
         forgetHandle(of: file, flags: handle.flags)
+        conceal(file)
         handle.claim?.end()
         let hasNewer = file.state.withLock { $0.hasNewer && !$0.isInUse }
         do {
             try files.release(file)
-            if handle.isWritable { try settle(file.id) }
+            if handle.isWritable {
+                try files.letRest(file.id)
+                uploader.noteChange()
+            }
         } catch {
             logger.error(
                 "the state of a closed file could not be stored",
@@ -297,14 +321,15 @@ extension Filesystem {
         evictor.noticeUse()
     }
 
-    /// A change rests for the quiet time from the close on.
-    private func settle(_ id: ItemID) throws(CloudFSError) {
-        let notBefore = notBefore
-        try catalog.write { writer in
-            if try writer.reader.outboxEntry(of: id)?.errorCode == nil {
-                try writer.postpone(id, until: notBefore)
-            }
+    /// Takes the content file back from the kernel after a close, if it was the last.
+    private func conceal(_ file: OpenFile) {
+        do throws(CloudFSError) {
+            try files.conceal(file)
+        } catch {
+            logger.error(
+                "it is not known whether a closed file is mapped",
+                metadata: ["item.id": "\(file.id)", "error": "\(error)"]
+            )
         }
-        uploader.noteChange()
     }
 }

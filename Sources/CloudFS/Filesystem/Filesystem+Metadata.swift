@@ -70,7 +70,12 @@ extension Filesystem {
         let record = try catalog.read { try $0.existing(id) }
         guard record.item.kind == .file, record.item.content.generation != 0 else { return }
         let file = try files.acquire(id)
-        files.setModified(modified, of: file)
+        do throws(CloudFSError) {
+            try files.setModified(modified, of: file)
+        } catch {
+            try files.release(file)
+            throw error
+        }
         try files.release(file)
     }
 

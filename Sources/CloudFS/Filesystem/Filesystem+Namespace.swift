@@ -82,7 +82,7 @@ extension Filesystem {
         flags: Int32,
         caller: Caller
     ) throws(CloudFSError) -> (Entry, OpenedFile) {
-        let entry = try make(
+        var entry = try make(
             .file,
             name,
             in: parent,
@@ -90,6 +90,7 @@ extension Filesystem {
             caller: caller
         )
         let opened = try openNow(entry.attributes.id, flags: flags & ~O_TRUNC, caller: caller)
+        entry.attributes.isCacheable = opened.backing == nil
         return (entry, opened)
     }
 

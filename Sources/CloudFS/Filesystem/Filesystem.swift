@@ -115,18 +115,38 @@ final class Filesystem: Sendable {
             accessed: item.accessed,
             modified: live?.modified ?? item.metadata.modified,
             changed: max(item.changed, live?.changed ?? item.changed),
-            isCacheable: true
+            isCacheable: live?.isWrittenDirectly != true
         )
     }
 
     /// Size and times of a file in use, which the catalog may not know yet.
-    private func liveExtent(
-        of item: Item
-    ) -> (size: Int64, modified: Timestamp, changed: Timestamp)? {
+    private func liveExtent(of item: Item) -> LiveExtent? {
         guard item.kind == .file, let file = files.live(item.id) else { return nil }
         return file.state.withLock { state in
-            state.isLoaded ? (state.size, state.modified, state.changed) : nil
+            guard state.isLoaded else { return nil }
+            do throws(CloudFSError) {
+                try files.observe(&state, item.id)
+            } catch {
+                logger.error(
+                    "the content of an open file cannot be looked at",
+                    metadata: ["item.id": "\(item.id)", "error": "\(error)"]
+                )
+            }
+            return LiveExtent(
+                size: state.size,
+                modified: state.modified,
+                changed: state.changed,
+                isWrittenDirectly: state.direct != nil
+            )
         }
+    }
+
+    private struct LiveExtent {
+        var size: Int64
+        var modified: Timestamp
+        var changed: Timestamp
+        /// Whether they change without the drive being asked.
+        var isWrittenDirectly: Bool
     }
 
     /// Blocks on this machine's disk, but never 0 for a file with bytes: `tar` and `cp` would take

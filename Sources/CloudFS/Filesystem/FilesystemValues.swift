@@ -55,8 +55,8 @@ struct OpenedFile: Sendable {
     var handle: UInt64
     /// Whether pages kept from earlier opens are still right.
     var keepsCache: Bool
-    /// Whether the kernel must pass every read and write on, and keep no pages.
-    var isDirect: Bool
+    /// What the kernel calls the content file that it is to read and write itself.
+    var backing: Int32?
 }
 
 /// An open folder, as the kernel needs to know it.

@@ -50,6 +50,7 @@ extension MountConfiguration.Option {
         case .downloadLimit: [Self.text(configuration.downloadLimit)]
         case .readOnly: [String(configuration.readOnly)]
         case .remoteIDs: [String(configuration.remoteIDs)]
+        case .noPassthrough: [String(!configuration.passthrough)]
         case .quietTime: [MountConfiguration.Values.format(configuration.quietTime)]
         case .readTimeout: [MountConfiguration.Values.format(configuration.readTimeout)]
         case .hydration: [configuration.hydration.rawValue]

@@ -40,7 +40,8 @@ final class DriveParts: Sendable {
             store: store,
             clocks: clocks,
             hydration: Self.hydration(configuration),
-            quietTime: configuration.quietTime
+            quietTime: configuration.quietTime,
+            passthrough: Passthrough(isWanted: configuration.passthrough)
         )
         try Recovery(files: files, logger: logger).run()
 
@@ -201,6 +202,14 @@ final class DriveParts: Sendable {
             group.addTask { await self.filesystem.evictor.run() }
             group.addTask {
                 await Sweeper(files: self.files, pool: self.pool, logger: self.logger).run()
+            }
+            group.addTask {
+                await WriterWatch(
+                    files: self.files,
+                    uploader: self.uploader,
+                    pool: self.pool,
+                    logger: self.logger
+                ).run()
             }
             group.addTask { await self.serve(server) }
         }

@@ -14,6 +14,7 @@ extension MountConfiguration {
         case downloadLimit = "download-limit"
         case readOnly = "read-only"
         case remoteIDs = "remote-ids"
+        case noPassthrough = "no-passthrough"
         case quietTime = "quiet-time"
         case readTimeout = "read-timeout"
         case hydration
@@ -45,7 +46,7 @@ extension MountConfiguration {
 
         package var form: Form {
             switch self {
-            case .readOnly, .remoteIDs, .foreground, .anonymous: .flag
+            case .readOnly, .remoteIDs, .noPassthrough, .foreground, .anonymous: .flag
             case .ignore: .list("pattern")
             case .stateDir, .caFile: .value("path")
             case .cacheSize, .freeFloor, .progressiveLimit: .value("bytes")
@@ -80,6 +81,8 @@ extension MountConfiguration {
             case .readOnly: "Refuse every change; the same as -o ro."
             case .remoteIDs:
                 "Show owners as the cloud has them, not as the user who mounted the drive."
+            case .noPassthrough:
+                "Read and write local files through the daemon, also where the kernel can itself."
             case .quietTime:
                 "How long a file stays unchanged before it is uploaded. Default: 2s."
             case .readTimeout: "How long a read waits without progress. Default: 30s."
@@ -197,6 +200,7 @@ extension MountConfiguration.Option {
             configuration.s3.listingAge = try duration(text, "30s", .milliseconds(50))
         case .readOnly: configuration.readOnly = try boolean(text)
         case .remoteIDs: configuration.remoteIDs = try boolean(text)
+        case .noPassthrough: configuration.passthrough = try !boolean(text)
         case .foreground: configuration.foreground = try boolean(text)
         case .deviceName: configuration.deviceName = try value(text, "laptop", Self.name)
         case .logLevel:

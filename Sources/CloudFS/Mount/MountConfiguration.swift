@@ -94,6 +94,8 @@ public struct MountConfiguration: Sendable, Equatable {
     public var mountOptions: [String] = []
     /// Owners are shown as the cloud has them, not as the mount's own.
     public var remoteIDs = false
+    /// The kernel reads and writes local files itself, where it can.
+    public var passthrough = true
     /// How long a file stays unchanged before it is uploaded.
     public var quietTime = Duration.seconds(2)
     /// How long a read waits without progress.

@@ -40,6 +40,19 @@ final class OpenFile: Sendable {
         }
     }
 
+    /// What is known of a content file that programs write without the drive being asked.
+    struct DirectWriting: Sendable {
+        /// How the disk described it when it was last looked at.
+        var seen: ContentFile.Facts
+        /// How the disk described it when it was last read for the cloud.
+        var sent: ContentFile.Facts?
+        /// Whether it is still the agreed version, though the catalog calls it dirty: it could
+        /// have been changed at any time since it was opened.
+        var isUntouched: Bool
+        /// Whether a mapping outlives all handles.
+        var isMapped = false
+    }
+
     struct State {
         /// Whether the rest was read from the catalog.
         var isLoaded = false
@@ -78,8 +91,23 @@ final class OpenFile: Sendable {
         /// How much of the running upload was sent, in bytes; `nil` when none runs.
         var sentBytes: Int64?
 
-        /// Whether a program has the file open.
-        var isInUse: Bool { handles > 0 }
+        /// What the kernel calls the content file while programs reach it without the drive;
+        /// decided by the first handle, for all until the last.
+        var backing: Int32?
+        /// Set while programs may write the content without the drive being asked.
+        var direct: DirectWriting?
+
+        /// Whether the catalog calls it dirty only because programs may write it: what they wrote
+        /// so far was sent.
+        var hasNothingToSend: Bool {
+            direct.map { $0.isUntouched || $0.sent?.agrees(with: $0.seen) == true } ?? false
+        }
+
+        /// Whether a program has the file open, or mapped for writing.
+        var isInUse: Bool { handles > 0 || direct?.isMapped == true }
+
+        /// Whether a program may be writing.
+        var isBeingWritten: Bool { writers > 0 || direct?.isMapped == true }
 
         var presentByteCount: Int64 {
             switch residency {

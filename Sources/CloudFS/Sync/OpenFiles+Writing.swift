@@ -9,11 +9,12 @@ extension OpenFiles {
     func prepareToWrite(_ file: OpenFile) throws(CloudFSError) {
         try file.state.withLock { state throws(CloudFSError) in
             _ = try content(of: &state, file.id)
+            try observe(&state, file.id)
             try markDirty(&state, file.id)
         }
     }
 
-    private func markDirty(
+    func markDirty(
         _ state: inout OpenFile.State,
         _ id: ItemID
     ) throws(CloudFSError) {
@@ -91,7 +92,10 @@ extension OpenFiles {
     ) throws(CloudFSError) -> [HydrationPlan.Action] {
         let actions = try file.state.withLock {
             state throws(CloudFSError) -> [HydrationPlan.Action] in
-            if size == 0 { return try startOver(&state, file.id) }
+            // Who reaches the content directly would go on with what was dropped.
+            let isExposed = state.backing != nil || state.direct != nil
+            if size == 0, !isExposed { return try startOver(&state, file.id) }
+            try observe(&state, file.id)
             let content = try content(of: &state, file.id)
             try markDirty(&state, file.id)
             try content.truncate(to: size)
@@ -154,6 +158,7 @@ extension OpenFiles {
     ) throws(CloudFSError) -> [HydrationPlan.Action] {
         try file.state.withLock { state throws(CloudFSError) in
             let content = try content(of: &state, file.id)
+            try observe(&state, file.id)
             try markDirty(&state, file.id)
             let end = offset + count
             var actions: [HydrationPlan.Action] = []
@@ -190,6 +195,7 @@ extension OpenFiles {
             guard state.plan == nil else {
                 throw CloudFSError(.unsupported, "the source is not all here", item: source.id)
             }
+            try observe(&state, source.id)
             return state.size == 0 ? nil : try content(of: &state, source.id)
         }
         guard let input else { return 0 }
@@ -209,7 +215,12 @@ extension OpenFiles {
     func save(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
         guard state.hasUnsavedChange, state.generation != 0 else { return }
         let content = try content(of: &state, id)
-        try content.setModified(state.modified)
+        if state.direct?.seen.modified != state.modified {
+            try content.setModified(state.modified)
+            state.direct?.seen.modified = state.modified
+            // What a program wrote just before would not show any more.
+            state.direct?.isUntouched = false
+        }
         let allocated = try content.facts().allocated
         let notBefore = clocks.now() + quietTime
         let (size, modified, changed) = (state.size, state.modified, state.changed)
@@ -228,9 +239,26 @@ extension OpenFiles {
         state.hasUnsavedChange = false
     }
 
+    /// Has a change rest for the quiet time from now on, as nobody writes the file any more.
+    func letRest(_ id: ItemID) throws(CloudFSError) {
+        let notBefore = clocks.now() + quietTime
+        try catalog.write { writer in
+            guard let entry = try writer.reader.outboxEntry(of: id) else {
+                // It was sent while it was open, and written on.
+                let content = try writer.reader.item(id)?.item.content
+                if content?.cleanliness == .dirty {
+                    try writer.enqueue(id, notBefore: notBefore)
+                }
+                return
+            }
+            if entry.errorCode == nil { try writer.postpone(id, until: notBefore) }
+        }
+    }
+
     /// Sets the time of the last change, as `utimensat` does.
-    func setModified(_ moment: Timestamp, of file: OpenFile) {
-        file.state.withLock { state in
+    func setModified(_ moment: Timestamp, of file: OpenFile) throws(CloudFSError) {
+        try file.state.withLock { state throws(CloudFSError) in
+            try observe(&state, file.id)
             state.modified = moment
             state.changed = clocks.now()
             if state.isDirty { state.hasUnsavedChange = true }
@@ -240,6 +268,7 @@ extension OpenFiles {
     /// Makes content, size and the item's place in the tree survive a power failure.
     func synchronize(_ file: OpenFile) throws(CloudFSError) {
         let content = try file.state.withLock { state throws(CloudFSError) in
+            try observe(&state, file.id)
             try save(&state, file.id)
             return state.content
         }

@@ -11,6 +11,11 @@ final class OpenFiles: Sendable {
     /// How long a change rests before it is sent.
     let quietTime: Duration
     let caches = KernelCaches()
+    let passthrough: Passthrough
+    /// Files that programs may write without the drive being asked.
+    let writtenDirectly = Mutex<Set<ItemID>>([])
+    /// Raised when there is the first of them, or when one is mapped only.
+    let directWriting = Signal()
     /// Raised when content files wait to be unlinked, or many uses to be stored.
     let discards = Signal()
     /// Raised when whole files are wanted.
@@ -31,13 +36,15 @@ final class OpenFiles: Sendable {
         store: ContentStore,
         clocks: Clocks,
         hydration: HydrationSettings,
-        quietTime: Duration
+        quietTime: Duration,
+        passthrough: Passthrough = Passthrough(isWanted: false)
     ) {
         self.catalog = catalog
         self.store = store
         self.clocks = clocks
         self.hydration = hydration
         self.quietTime = quietTime
+        self.passthrough = passthrough
     }
 
     // MARK: - Use
@@ -151,6 +158,7 @@ final class OpenFiles: Sendable {
     private func settle(_ file: OpenFile) throws(CloudFSError) {
         let isErased = try file.state.withLock { state throws(CloudFSError) -> Bool in
             if state.isUnlinked, !state.isInUse { return try eraseIfForgotten(&state, file.id) }
+            try observe(&state, file.id)
             try save(&state, file.id)
             try storeRanges(&state, file.id)
             return false

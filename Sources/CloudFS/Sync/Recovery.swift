@@ -9,15 +9,27 @@ struct Recovery {
 
     /// Runs before anything else uses catalog and content.
     func run() throws(CloudFSError) {
-        try settleDirtyFiles()
+        let written = try settleDirtyFiles()
         try eraseOrphans()
         try unlinkDiscarded()
         try findUnnamedContent()
+        for id in written { try files.adoptWriters(of: id) }
     }
 
     /// The content file of a dirty item tells its size and time: the catalog may be behind.
-    private func settleDirtyFiles() throws(CloudFSError) {
+    ///
+    /// - Returns: Those that programs may write still.
+    private func settleDirtyFiles() throws(CloudFSError) -> [ItemID] {
+        var written: [ItemID] = []
         for record in try catalog.read({ try $0.unsettledFiles() }) {
+            let isDirty = record.item.content.cleanliness != .clean
+            // Before it is opened here: that would look like a writer.
+            let isWritten =
+                isDirty
+                ? try !files.store.isUnwritten(
+                    record.id,
+                    generation: record.item.content.generation
+                ) : false
             let content: ContentFile
             do throws(CloudFSError) {
                 content = try files.store.open(
@@ -28,11 +40,14 @@ struct Recovery {
                 try dropLost(record)
                 continue
             }
-            guard record.item.content.cleanliness != .clean else { continue }
+            guard isDirty else { continue }
+            if isWritten { written.append(record.id) }
             let facts = try content.facts()
             let isBehind =
                 facts.size != record.item.size || facts.modified != record.item.metadata.modified
-            guard isBehind else { continue }
+            // What was sent while a program had it open may have been written on.
+            let isQueued = try catalog.read { try $0.outboxEntry(of: record.id) } != nil
+            guard isBehind || !isQueued else { continue }
             try catalog.write { writer in
                 try writer.recordContent(
                     record.id,
@@ -44,6 +59,7 @@ struct Recovery {
                 try writer.enqueue(record.id, notBefore: files.clocks.now() + files.quietTime)
             }
         }
+        return written
     }
 
     /// A content file that is gone: only a fault of the disk or a person can have done that.

@@ -149,8 +149,9 @@ extension RemoteApplier {
             state throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action]) in
             // A save by rename may have handed the base on since the file was opened.
             state.base = try catalog.read { try $0.base(of: id) }
+            try files.observe(&state, id)
             let local = Reconciler.Local(
-                isDirty: state.isDirty,
+                isDirty: state.isDirty && state.direct?.isUntouched != true,
                 isInUse: state.isInUse,
                 isDeleted: state.isUnlinked
             )

@@ -53,8 +53,9 @@ extension RemoteApplier {
             let file = try self.files.acquire(id)
             defer { self.releaseQuietly(file) }
             return try file.state.withLock { state throws(CloudFSError) in
+                try self.files.observe(&state, id)
                 let local = Reconciler.Local(
-                    isDirty: state.isDirty,
+                    isDirty: state.isDirty && state.direct?.isUntouched != true,
                     isInUse: state.isInUse,
                     isDeleted: state.isUnlinked
                 )

@@ -251,7 +251,7 @@ extension Uploader {
                 return nil
             }
             // A writer of this mount that paused for long holds its claim still: it has no say.
-            let isHeldOpen = file.state.withLock { $0.writers > 0 }
+            let isHeldOpen = file.state.withLock { $0.isBeingWritten }
             let claim =
                 isHeldOpen
                 ? nil
@@ -272,13 +272,18 @@ extension Uploader {
         }
     }
 
+    /// For how many quiet times a file must not change to be sent although a program may write it:
+    /// 30 s by default.
+    private static let quietTimesOfOpenFiles = 15
+
     /// A file that somebody is writing is sent when they stopped, or paused for long.
     ///
     /// Decided and stored under one lock: whoever closes the file brings it forward afterwards.
     private func postponeWhileBusy(_ file: OpenFile) throws(CloudFSError) -> Bool {
         try file.state.withLock { state throws(CloudFSError) in
-            guard state.writers > 0 else { return false }
-            let quiet = state.changed + .seconds(30)
+            guard state.isBeingWritten else { return false }
+            try files.observe(&state, file.id)
+            let quiet = state.changed + files.quietTime * Self.quietTimesOfOpenFiles
             guard quiet > clocks.now() else { return false }
             try catalog.write { try $0.postpone(file.id, until: quiet) }
             return true
@@ -294,25 +299,30 @@ extension Uploader {
         changed: Timestamp
     ) throws(CloudFSError) -> Bool {
         let goesOn = try file.state.withLock { state throws(CloudFSError) -> Bool in
+            try files.observe(&state, file.id)
             let isTrue =
                 state.changeCount == snapshot.changeCount && state.writesInFlight == 0
-            let (isClean, goesOn, newBase) = try catalog.write { writer in
+            // While a program may write, a crash must find the item dirty.
+            let isFinal = isTrue && state.direct == nil
+            let (isSame, goesOn, newBase) = try catalog.write { writer in
                 let isSame = try writer.recordBase(
                     base,
                     replacing: expected,
                     at: self.clocks.now()
                 )
                 if isSame {
-                    if isTrue { try writer.markClean(file.id) }
+                    if isFinal { try writer.markClean(file.id) }
                     try writer.clearMetadataChanged(file.id, unlessAfter: changed)
                 }
                 return (
-                    isSame && isTrue, try self.goesOn(file.id, writer),
+                    isSame,
+                    try self.goesOn(file.id, hasNothingToSend: isSame && isTrue, writer),
                     try writer.reader.base(of: file.id)
                 )
             }
             state.base = newBase
-            if isClean { state.isDirty = false }
+            if isSame, isTrue { state.direct?.sent = snapshot.facts }
+            if isSame, isFinal { state.isDirty = false }
             return goesOn
         }
         applier.hub.publish([.attributes(file.id)])
@@ -350,9 +360,10 @@ struct UploadSnapshot: Sendable {
     let content: ContentFile
     let byteCount: Int64
     let changeCount: UInt64
+    /// How the disk described the file.
+    let facts: ContentFile.Facts
     private let modified: Timestamp
     private let isPrivate: Bool
-    private let facts: ContentFile.Facts
 
     /// Files up to this length are copied where the disk cannot share blocks; 64 MiB.
     private static let copyLimit: Int64 = 64 << 20
@@ -363,6 +374,7 @@ struct UploadSnapshot: Sendable {
     init(of file: OpenFile, in files: OpenFiles) throws(CloudFSError) {
         let (original, count, modified) = try file.state.withLock {
             state throws(CloudFSError) -> (ContentFile, UInt64, Timestamp) in
+            try files.observe(&state, file.id)
             try files.save(&state, file.id)
             guard state.writesInFlight == 0, state.residency == .resident else {
                 throw CloudFSError(.cancelled, "the file is being written", item: file.id)

@@ -251,11 +251,17 @@ final class Uploader: Sendable {
 
     /// Decides the next step, and ends the row in the same transaction if there is none.
     private func decide(_ id: ItemID) throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
-        let isOpen = files.live(id) != nil
+        let live = files.live(id)
+        let isOpen = live != nil
+        let hasNothingToSend = try live?.state.withLock { state throws(CloudFSError) in
+            try files.observe(&state, id)
+            return state.hasNothingToSend
+        }
         return try catalog.write { writer in
             guard
-                let facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: self.isIgnored)
+                var facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: self.isIgnored)
             else { return nil }
+            if hasNothingToSend == true { facts.facts.isDirty = false }
             let step = OutboxStep.next(facts.facts)
             switch step {
             case .done: try writer.dequeue(id)
@@ -272,10 +278,16 @@ final class Uploader: Sendable {
     /// Ends the row if a request was all that was to be sent.
     ///
     /// - Returns: Whether something is left.
-    func goesOn(_ id: ItemID, _ writer: CatalogWriter) throws -> Bool {
-        guard let facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: isIgnored),
-            OutboxStep.next(facts.facts) == .done
+    /// - Parameter hasNothingToSend: Whether a file's bytes were sent, though it may be written on.
+    func goesOn(
+        _ id: ItemID,
+        hasNothingToSend: Bool = false,
+        _ writer: CatalogWriter
+    ) throws -> Bool {
+        guard var facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: isIgnored)?.facts
         else { return true }
+        if hasNothingToSend { facts.isDirty = false }
+        guard OutboxStep.next(facts) == .done else { return true }
         try writer.dequeue(id)
         return false
     }

@@ -16,6 +16,7 @@ import Testing
         .downloadLimit: ("3M", "\"3M\""),
         .readOnly: ("true", "true"),
         .remoteIDs: ("true", "true"),
+        .noPassthrough: ("true", "true"),
         .quietTime: ("1.5s", "\"1.5s\""),
         .readTimeout: ("2m", "\"2m\""),
         .hydration: ("partial", "\"partial\""),

@@ -126,9 +126,11 @@ extension S3Provider {
     ) async throws(CloudFSError) -> S3ObjectHead? {
         if let base = upload.base { return try await meantFile(place, base, upload.path) }
         let parent = try await self.place(upload.path.parent).folderKey
-        if try await !folderLooks.isFree(place.folderKey, in: parent),
-            try await folder(place, as: ItemName("folder")) != nil
-        {
+        var mayBeTaken = knowsFolder(place.folderKey)
+        if !mayBeTaken {
+            mayBeTaken = try await !folderLooks.isFree(place.folderKey, in: parent)
+        }
+        if mayBeTaken, try await folder(place, as: ItemName("folder")) != nil {
             throw CloudFSError(.exists, "\"\(upload.path)\" is a folder in the bucket")
         }
         // A large file is not sent to be refused, or to find that it was there already.

@@ -315,6 +315,8 @@ final class S3Provider: CloudProvider {
         }
     }
 
+    func knowsFolder(_ key: [UInt8]) -> Bool { state.withLock { $0.folders.contains(key) } }
+
     func forgetFolder(_ key: [UInt8]) {
         state.withLock { state in
             state.folders = state.folders.filter { !$0.starts(with: key) }

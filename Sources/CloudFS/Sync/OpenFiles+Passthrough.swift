@@ -1,0 +1,162 @@
+import Synchronization
+
+/// Content that programs read and write without the drive being asked.
+///
+/// What they do shows on the disk only: it is looked at where size, times or bytes count. Until it
+/// is certain that nobody can write any more, the item is dirty in the catalog, so that a crash
+/// loses nothing.
+extension OpenFiles {
+    /// Lets the kernel use the content file for a handle that was just counted, if it may.
+    ///
+    /// All handles of a file are alike, as the kernel wants it: the first one decides.
+    /// - Returns: What the kernel calls the content file.
+    func expose(
+        _ state: inout OpenFile.State,
+        _ id: ItemID,
+        forWriting: Bool
+    ) throws(CloudFSError) -> Int32? {
+        if state.handles == 1, state.backing == nil {
+            let hasContent = state.generation != 0 || (forWriting && state.base == nil)
+            guard passthrough.mode == .on, state.plan == nil, state.residency == .resident,
+                hasContent
+            else { return nil }
+            state.backing = passthrough.register(try content(of: &state, id))
+        }
+        guard let backing = state.backing else { return nil }
+        // The pages that the kernel kept before are not those that it uses now.
+        caches.noteChanged(id)
+        if forWriting, state.direct == nil { try beginDirectWriting(&state, id) }
+        return backing
+    }
+
+    private func beginDirectWriting(
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) {
+        let facts = try content(of: &state, id).facts()
+        // Times of the disk may be too coarse to tell a change from one just before.
+        let isOld = clocks.now().since(facts.changed) > .milliseconds(50)
+        let isUntouched = !state.isDirty && state.base != nil && isOld
+        try markDirty(&state, id)
+        setDirect(OpenFile.DirectWriting(seen: facts, isUntouched: isUntouched), &state, id)
+    }
+
+    private func setDirect(
+        _ direct: OpenFile.DirectWriting?,
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) {
+        let isFirst = writtenDirectly.withLock { written in
+            defer { if direct == nil { written.remove(id) } else { written.insert(id) } }
+            return written.isEmpty
+        }
+        state.direct = direct
+        if isFirst || direct?.isMapped == true { directWriting.raise() }
+    }
+
+    /// Notes that programs still write a content file that they reached before this process began:
+    /// handles of a dead mount, and its mappings, go on as long as they are held.
+    func adoptWriters(of id: ItemID) throws(CloudFSError) {
+        // Used until it is certain that nobody writes it.
+        let file = try acquire(id)
+        do throws(CloudFSError) {
+            try file.state.withLock { state throws(CloudFSError) in
+                let facts = try content(of: &state, id).facts()
+                var direct = OpenFile.DirectWriting(seen: facts, isUntouched: false)
+                direct.isMapped = true
+                setDirect(direct, &state, id)
+            }
+        } catch {
+            try release(file)
+            throw error
+        }
+    }
+
+    /// Looks whether programs have written since the last look.
+    func observe(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
+        guard let seen = state.direct?.seen else { return }
+        let facts = try content(of: &state, id).facts()
+        state.direct?.seen = facts
+        guard facts.size != seen.size || facts.modified != seen.modified else { return }
+        state.direct?.isUntouched = false
+        state.didChange(at: facts.modified)
+        state.changed = max(facts.modified, facts.changed)
+        state.size = facts.size
+    }
+
+    /// Takes the content file back from the kernel, when a handle was closed and is no longer
+    /// counted, if it was the last.
+    func conceal(_ file: OpenFile) throws(CloudFSError) {
+        let (wasMapped, isMapped) = try file.state.withLock {
+            state throws(CloudFSError) -> (Bool, Bool) in
+            guard state.handles == 0 else { return (false, false) }
+            if let backing = state.backing { passthrough.unregister(backing) }
+            state.backing = nil
+            let wasMapped = state.direct?.isMapped == true
+            return (wasMapped, try !endDirectWriting(&state, file.id))
+        }
+        // A mapped file is in use until it is certain that nobody writes it.
+        if isMapped, !wasMapped { retain(file) }
+        if wasMapped, !isMapped { try release(file) }
+    }
+
+    /// - Returns: Whether nobody can write any more.
+    private func endDirectWriting(
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> Bool {
+        guard var direct = state.direct else { return true }
+        try observe(&state, id)
+        // A descriptor of ours would look like a writer.
+        state.content = nil
+        guard try store.isUnwritten(id, generation: state.generation) else {
+            direct = state.direct ?? direct
+            direct.isMapped = true
+            setDirect(direct, &state, id)
+            return false
+        }
+        try observe(&state, id)
+        if state.hasNothingToSend {
+            try catalog.write { try $0.markClean(id) }
+            state.isDirty = false
+        }
+        setDirect(nil, &state, id)
+        return true
+    }
+
+    // MARK: - Looking after writers
+
+    /// Looks at the files that programs may write without the drive being asked.
+    ///
+    /// - Returns: Those that nobody can write any more, and which were mapped only until now.
+    func lookAfterWriters() -> (ended: [OpenFile], failures: [ItemID: CloudFSError]) {
+        var ended: [OpenFile] = []
+        var failures: [ItemID: CloudFSError] = [:]
+        for id in writtenDirectly.withLock({ $0 }) {
+            guard let file = live(id) else { continue }
+            do throws(CloudFSError) {
+                if try !isWritten(file) { ended.append(file) }
+            } catch {
+                failures[id] = error
+            }
+        }
+        return (ended, failures)
+    }
+
+    /// Whether any file is mapped that no program has open.
+    var hasMappedFiles: Bool {
+        writtenDirectly.withLock { $0 }.contains { id in
+            live(id)?.state.withLock { $0.direct?.isMapped == true } == true
+        }
+    }
+
+    private func isWritten(_ file: OpenFile) throws(CloudFSError) -> Bool {
+        try file.state.withLock { state throws(CloudFSError) in
+            let wasMapped = state.direct?.isMapped == true
+            if state.handles == 0, wasMapped { return try !endDirectWriting(&state, file.id) }
+            try observe(&state, file.id)
+            try save(&state, file.id)
+            return true
+        }
+    }
+}
