@@ -95,6 +95,12 @@ extension CatalogReader {
 }
 
 extension CatalogWriter {
+    /// Times that differ by no more, in nanoseconds, count as one; 20 ms.
+    ///
+    /// A file that is made, filled and closed is put off several times in a row, and each would be
+    /// a page of the log or two.
+    private static let sameTime: Int64 = 20_000_000
+
     /// Queues an item to be sent at `notBefore`, or moves its time there; failures are forgotten.
     func enqueue(_ id: ItemID, notBefore: Timestamp) throws {
         try execute(
@@ -103,8 +109,9 @@ extension CatalogWriter {
             ON CONFLICT (item) DO UPDATE SET not_before = excluded.not_before, attempts = 0,
                 is_held = 0,
                 error_code = NULL, error_message = NULL
+            WHERE abs(excluded.not_before - not_before) > ? OR attempts > 0 OR is_held = 1
             """,
-            [id.rawValue, notBefore.nanoseconds]
+            [id.rawValue, notBefore.nanoseconds, Self.sameTime]
         )
     }
 
@@ -119,8 +126,8 @@ extension CatalogWriter {
     /// Puts a row off without calling it a failure.
     func postpone(_ id: ItemID, until moment: Timestamp) throws {
         try execute(
-            "UPDATE outbox SET not_before = ? WHERE item = ?",
-            [moment.nanoseconds, id.rawValue]
+            "UPDATE outbox SET not_before = ? WHERE item = ? AND abs(not_before - ?) > ?",
+            [moment.nanoseconds, id.rawValue, moment.nanoseconds, Self.sameTime]
         )
     }
 

@@ -27,6 +27,7 @@ final class Catalog: Sendable {
                         PRAGMA temp_store = MEMORY;
                         PRAGMA cache_size = -4096;
                         PRAGMA journal_size_limit = 16777216;
+                        PRAGMA wal_autocheckpoint = 4096;
                         """
                 )
             }

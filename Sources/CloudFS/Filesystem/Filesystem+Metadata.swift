@@ -2,11 +2,19 @@ import Synchronization
 
 extension Filesystem {
     func attributes(of id: ItemID, handle: UInt64?) throws(CloudFSError) -> Attributes {
-        let (record, hasName) = try catalog.read { reader in
-            (try reader.existing(id), try id == .root || reader.name(of: id) != nil)
-        }
-        var attributes = attributes(of: record)
-        if !hasName { attributes.linkCount = 0 }
+        attributes(of: try catalog.read { try Self.linked(id, $0) })
+    }
+
+    /// An item, and whether it has a name.
+    private typealias Linked = (record: ItemRecord, hasName: Bool)
+
+    private static func linked(_ id: ItemID, _ reader: CatalogReader) throws -> Linked {
+        (try reader.existing(id), try id == .root || reader.name(of: id) != nil)
+    }
+
+    private func attributes(of item: Linked) -> Attributes {
+        var attributes = attributes(of: item.record)
+        if !item.hasName { attributes.linkCount = 0 }
         return attributes
     }
 
@@ -18,8 +26,8 @@ extension Filesystem {
     ) throws(CloudFSError) -> Attributes {
         try requireWritable()
         if let size = changes.size { try truncate(id, to: size) }
-        if changes.changesMetadata { try setMetadata(changes, of: id) }
-        return try attributes(of: id, handle: handle)
+        guard changes.changesMetadata else { return try attributes(of: id, handle: handle) }
+        return attributes(of: try setMetadata(changes, of: id))
     }
 
     private func truncate(_ id: ItemID, to size: Int64) throws(CloudFSError) {
@@ -39,12 +47,13 @@ extension Filesystem {
     private func setMetadata(
         _ changes: AttributeChanges,
         of id: ItemID
-    ) throws(CloudFSError) {
+    ) throws(CloudFSError) -> Linked {
         let now = clocks.now()
         let notBefore = notBefore
         let modified = changes.modified?.moment(now)
         if let modified { try setModified(modified, of: id) }
-        try catalog.write { writer in
+        defer { uploader.noteChange() }
+        return try catalog.write { writer in
             let record = try writer.reader.existing(id)
             try writer.setMetadata(
                 of: id,
@@ -61,14 +70,16 @@ extension Filesystem {
             if record.item.kind.isSynced, id != .root, !isOnlyAccess {
                 try writer.markMetadataChanged(id, notBefore: notBefore)
             }
+            return try Self.linked(id, writer.reader)
         }
-        uploader.noteChange()
     }
 
     /// A file's content carries its time too: after a crash that is the one that counts.
     private func setModified(_ modified: Timestamp, of id: ItemID) throws(CloudFSError) {
-        let record = try catalog.read { try $0.existing(id) }
-        guard record.item.kind == .file, record.item.content.generation != 0 else { return }
+        if files.live(id) == nil {
+            let record = try catalog.read { try $0.existing(id) }
+            guard record.item.kind == .file, record.item.content.generation != 0 else { return }
+        }
         let file = try files.acquire(id)
         do throws(CloudFSError) {
             try files.setModified(modified, of: file)
