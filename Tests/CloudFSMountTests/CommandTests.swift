@@ -163,7 +163,8 @@ struct CommandTests {
 
     @Test func `what fails in the queue can be seen`() async throws {
         try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
-            try await drive.run("mv \"$CLOUD\" \"$CLOUD.away\"")
+            // Of a folder that was never listed nobody can say that it lacks a name.
+            try await drive.run("ls > /dev/null; mv \"$CLOUD\" \"$CLOUD.away\"")
             try await drive.write("stuck", "text")
             try await eventually("status tells of it", within: .seconds(10)) {
                 let status = try await drive.mustDo(["status", "--json"])

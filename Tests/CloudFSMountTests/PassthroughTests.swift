@@ -57,6 +57,28 @@ struct PassthroughTests {
     }
 
     @Test(arguments: Reads.allCases)
+    func `a file that has just come is read and written at once`(reads: Reads) async throws {
+        try await Self.with(reads) { drive in
+            // Before it is flushed and stored as resident, or after: nobody can tell.
+            try await drive.python(
+                """
+                real = bytearray(open("file", "rb").read())
+                reader = os.open("file", os.O_RDONLY)
+                assert os.pread(reader, 300000, 0) == real
+                writer = os.open("file", os.O_RDWR)
+                os.pwrite(writer, b"now", 1000)
+                real[1000:1003] = b"now"
+                assert os.pread(reader, 300000, 0) == real
+                os.close(reader); os.close(writer)
+                assert open("file", "rb").read() == real
+                """
+            )
+            try await drive.drain()
+            try await drive.run("cmp file \"$CLOUD/file\"")
+        }
+    }
+
+    @Test(arguments: Reads.allCases)
     func `handles for reading and for writing see the same bytes, sizes and times`(
         reads: Reads
     ) async throws {

@@ -136,6 +136,8 @@ extension Filesystem {
         _ file: OpenFile,
         forWriting: Bool
     ) throws(CloudFSError) -> Int32? {
+        // What is being filled cannot be written without the drive being asked.
+        if forWriting { try hydrator.markResident(file) }
         let (backing, isFirstWriter) = try file.state.withLock { state throws(CloudFSError) in
             let wasWritten = state.direct != nil
             let backing = try files.expose(&state, file.id, forWriting: forWriting)

@@ -17,12 +17,15 @@ extension OpenFiles {
     ) throws(CloudFSError) -> Int32? {
         if state.handles == 1, state.backing == nil {
             let hasContent = state.generation != 0 || (forWriting && state.base == nil)
-            guard passthrough.mode == .on, state.plan == nil, state.residency == .resident,
-                hasContent
-            else { return nil }
+            // All of it may be here before it is flushed, and stored as resident: good for reading.
+            let isHere = state.plan == nil || (!forWriting && state.plan?.isComplete == true)
+            guard passthrough.mode == .on, isHere, hasContent else { return nil }
             state.backing = passthrough.register(try content(of: &state, id))
         }
         guard let backing = state.backing else { return nil }
+        guard !forWriting || state.plan == nil else {
+            throw CloudFSError(.claimed, "the file is not stored as resident yet", item: id)
+        }
         // The pages that the kernel kept before are not those that it uses now.
         caches.noteChanged(id)
         if forWriting, state.direct == nil { try beginDirectWriting(&state, id) }

@@ -1,12 +1,15 @@
 import Synchronization
 
-/// Lets work that nobody waits for make room for programs that use the drive.
+/// Lets work that nobody waits for make room: comparisons for uploads, and both for programs that
+/// use the drive.
 ///
-/// Both need the same cores and the catalog's one writer. Background work asks between small
+/// All need the same cores and the catalog's one writer. Background work asks between small
 /// pieces; it is held back, but never stopped.
 final class Precedence: Sendable {
     /// When a program last asked for something, in nanoseconds of `Clocks.elapsed`.
     private let lastUse = Atomic<Int64>(.min)
+    /// The same for what is being sent.
+    private let lastUpload = Atomic<Int64>(.min)
     private let clocks: Clocks
 
     /// How long after a request the next one is expected.
@@ -23,17 +26,29 @@ final class Precedence: Sendable {
         lastUse.store(Self.nanoseconds(clocks.elapsed()), ordering: .relaxed)
     }
 
+    /// Notes that something is being sent.
+    func noteUpload() {
+        lastUpload.store(Self.nanoseconds(clocks.elapsed()), ordering: .relaxed)
+    }
+
     /// Waits until no program has asked for anything for a moment, or for long enough.
-    func giveWay() async {
+    ///
+    /// - Parameter toUploads: Whether uploads go first too.
+    func giveWay(toUploads: Bool = true) async {
         let end = clocks.elapsed() + Self.limit
-        while isUsed, clocks.elapsed() < end, !Task.isCancelled {
+        while isDue(toUploads: toUploads), clocks.elapsed() < end, !Task.isCancelled {
             // Cancelled, there is nothing to make room for.
             try? await Task.sleep(for: Self.rest)
         }
     }
 
-    private var isUsed: Bool {
-        let last = lastUse.load(ordering: .relaxed)
+    /// Whether others go first now.
+    func isDue(toUploads: Bool) -> Bool {
+        isRecent(lastUse) || (toUploads && isRecent(lastUpload))
+    }
+
+    private func isRecent(_ moment: borrowing Atomic<Int64>) -> Bool {
+        let last = moment.load(ordering: .relaxed)
         return last != .min
             && Self.nanoseconds(clocks.elapsed()) - last < Self.nanoseconds(Self.rest)
     }

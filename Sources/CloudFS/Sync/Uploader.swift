@@ -158,6 +158,7 @@ final class Uploader: Sendable {
     // MARK: - One item
 
     private func send(_ id: ItemID) async {
+        await applier.precedence.giveWay(toUploads: false)
         do throws(CloudFSError) {
             try await run(id, chain: [])
         } catch {
@@ -215,8 +216,7 @@ final class Uploader: Sendable {
                 throw CloudFSError(.cancelled, "\(step) did not help", item: id)
             }
             last = step
-            // Comparisons that nobody waits for give way to what is being sent.
-            applier.precedence.noteUse()
+            applier.precedence.noteUpload()
             do throws(CloudFSError) {
                 guard try await take(step, id, facts, chain: chain) else { return }
             } catch {

@@ -31,14 +31,16 @@ struct WriterWatch: Sendable {
 
     private func look() async {
         do throws(CloudFSError) {
-            let failures = try await pool.engine {
+            let (outdated, failures) = try await pool.engine {
                 let (ended, failures) = self.files.lookAfterWriters()
                 for file in ended {
                     try self.files.release(file)
                     try self.files.letRest(file.id)
                 }
-                return failures
+                let outdated = ended.filter { file in file.state.withLock { $0.hasNewer } }
+                return (outdated.map(\.id), failures)
             }
+            for id in outdated { await uploader.feed.hintParent(of: id) }
             for (id, error) in failures {
                 logger.error(
                     "the content of an open file cannot be looked at",
