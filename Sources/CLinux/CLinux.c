@@ -121,14 +121,6 @@ int clinux_fuse_backing_close(int device, int backing) {
     return ioctl(device, BACKING_CLOSE, &id);
 }
 
-int clinux_is_unwritten(int descriptor) {
-    if (fcntl(descriptor, F_SETLEASE, F_RDLCK) == 0) {
-        fcntl(descriptor, F_SETLEASE, F_UNLCK);
-        return 1;
-    }
-    return errno == EAGAIN ? 0 : -1;
-}
-
 int clinux_memfd_create(const char *name) { return memfd_create(name, MFD_CLOEXEC); }
 
 int clinux_enter_mount_namespace(int descriptor) {

@@ -67,10 +67,6 @@ int clinux_syncfs(int descriptor);
 int clinux_fuse_backing_open(int device, int descriptor);
 int clinux_fuse_backing_close(int device, int backing);
 
-/// Whether nobody has the file open or mapped for writing, by asking for a read lease: 1 or 0; -1
-/// where there are no leases. `descriptor` must be open for reading only.
-int clinux_is_unwritten(int descriptor);
-
 /// memfd_create(2), which the headers declare for GNU sources only; closed on exec.
 int clinux_memfd_create(const char *name);
 

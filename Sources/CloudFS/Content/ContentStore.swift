@@ -50,6 +50,9 @@ final class ContentStore: Sendable {
         }
     }
 
+    /// `TMPFS_MAGIC`.
+    private static let memoryFilesystem: Int64 = 0x0102_1994
+
     /// A file without a name on the disk of the store.
     ///
     /// - Throws: `unsupported` where it could not be told whether a program has a file mapped.
@@ -60,8 +63,16 @@ final class ContentStore: Sendable {
         let reader = Glibc.open("/proc/self/fd/\(descriptor)", O_RDONLY | O_CLOEXEC)
         guard reader >= 0 else { throw ContentFile.failure("stage") }
         defer { close(reader) }
-        guard clinux_is_unwritten(reader) == 0 else {
+        guard clinux_has_writers(reader) == 1 else {
             throw CloudFSError(.unsupported, "the disk of the state directory knows no leases")
+        }
+        var type: Int64 = 0
+        var identifier: UInt64 = 0
+        guard clinux_filesystem(descriptor, &type, &identifier) == 0 else {
+            throw ContentFile.failure("look at the disk")
+        }
+        guard type != Self.memoryFilesystem else {
+            throw CloudFSError(.unsupported, "files in memory keep no times of mapped writes")
         }
         return file
     }
@@ -69,15 +80,18 @@ final class ContentStore: Sendable {
     /// Whether nobody can write to a generation any more: not through a mapping either, which
     /// lives longer than the handle it was made with.
     ///
-    /// No descriptor for writing may be open here.
-    func isUnwritten(_ item: ItemID, generation: Int64) throws(CloudFSError) -> Bool {
+    /// No descriptor for writing may be open here. What cannot be told, as for want of a
+    /// descriptor, counts as written: whoever asks does so again.
+    func isUnwritten(_ item: ItemID, generation: Int64) -> Bool {
         let descriptor = Glibc.open(path(item, generation), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-        guard descriptor >= 0 else {
-            if errno == ENOENT { return true }
-            throw ContentFile.failure("open")
-        }
+        guard descriptor >= 0 else { return errno == ENOENT }
         defer { close(descriptor) }
-        return clinux_is_unwritten(descriptor) != 0
+        switch clinux_has_writers(descriptor) {
+        case 0: return true
+        case 1: return false
+        // Without leases nothing was ever passed through.
+        default: return errno == EINVAL
+        }
     }
 
     /// A private copy of `file`, which later writes do not reach; it has no name.

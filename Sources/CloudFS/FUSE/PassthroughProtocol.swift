@@ -41,6 +41,8 @@ final class PassthroughProtocol: Sendable {
     private let store: ContentStore
     private let state = Mutex(State())
     private let hasGreeted = Atomic(false)
+    /// How many replies are to get an id: most need not look for one.
+    private let pendingCount = Atomic(0)
 
     init(passthrough: Passthrough, store: ContentStore) {
         self.passthrough = passthrough
@@ -82,7 +84,11 @@ final class PassthroughProtocol: Sendable {
         guard let backing else { return reply() }
         let thread = pthread_self()
         state.withLock { $0.backings[thread] = backing }
-        defer { state.withLock { _ = $0.backings.removeValue(forKey: thread) } }
+        pendingCount.add(1, ordering: .sequentiallyConsistent)
+        defer {
+            pendingCount.subtract(1, ordering: .sequentiallyConsistent)
+            state.withLock { _ = $0.backings.removeValue(forKey: thread) }
+        }
         return reply()
     }
 
@@ -108,7 +114,8 @@ final class PassthroughProtocol: Sendable {
         to device: Int32
     ) -> Int {
         let isHello = !hasGreeted.load(ordering: .relaxed) && accept(pieces, count)
-        if !isHello, count == 2 { expose(pieces[1]) }
+        // What this thread counted itself, it sees.
+        if !isHello, count == 2, pendingCount.load(ordering: .relaxed) > 0 { expose(pieces[1]) }
         let result = writev(device, pieces, Int32(count))
         if isHello, result >= 0 { passthrough.begin(device: device, store: store) }
         return result

@@ -143,8 +143,11 @@ extension Filesystem {
             let backing = try files.expose(&state, file.id, forWriting: forWriting)
             return (backing, !wasWritten && state.direct != nil)
         }
-        // Size and times that the kernel keeps would not follow what is written.
-        if isFirstWriter { hub.publish([.attributes(file.id)]) }
+        if isFirstWriter {
+            // Size and times that the kernel keeps would not follow what is written.
+            hub.publish([.attributes(file.id)])
+            uploader.noteChange()
+        }
         return backing
     }
 

@@ -46,9 +46,11 @@ final class OpenFile: Sendable {
         var seen: ContentFile.Facts
         /// How the disk described it when it was last read for the cloud.
         var sent: ContentFile.Facts?
-        /// Whether it is still the agreed version, though the catalog calls it dirty: it could
-        /// have been changed at any time since it was opened.
+        /// Whether it is still what it was at the open, though the catalog calls it dirty: it could
+        /// have been changed at any time since then.
         var isUntouched: Bool
+        /// The version in the cloud that was opened, or sent.
+        var agreed: String?
         /// Whether a mapping outlives all handles.
         var isMapped = false
     }
@@ -97,10 +99,13 @@ final class OpenFile: Sendable {
         /// Set while programs may write the content without the drive being asked.
         var direct: DirectWriting?
 
-        /// Whether the catalog calls it dirty only because programs may write it: what they wrote
-        /// so far was sent.
-        var hasNothingToSend: Bool {
-            direct.map { $0.isUntouched || $0.sent?.agrees(with: $0.seen) == true } ?? false
+        /// Whether the catalog calls it dirty only because programs may write it: the cloud has what
+        /// they wrote so far.
+        ///
+        /// - Parameter base: What the catalog says now: a rename may have handed on what was agreed.
+        func hasNothingToSend(beside base: BaseRecord?) -> Bool {
+            guard let direct, let base, direct.agreed == base.version.content else { return false }
+            return direct.isUntouched || direct.sent?.agrees(with: direct.seen) == true
         }
 
         /// Whether a program has the file open, or mapped for writing.

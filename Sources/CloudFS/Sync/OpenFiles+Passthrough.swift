@@ -41,7 +41,9 @@ extension OpenFiles {
         let isOld = clocks.now().since(facts.changed) > .milliseconds(50)
         let isUntouched = !state.isDirty && state.base != nil && isOld
         try markDirty(&state, id)
-        setDirect(OpenFile.DirectWriting(seen: facts, isUntouched: isUntouched), &state, id)
+        var direct = OpenFile.DirectWriting(seen: facts, isUntouched: isUntouched)
+        direct.agreed = state.base?.version.content
+        setDirect(direct, &state, id)
     }
 
     private func setDirect(
@@ -49,12 +51,8 @@ extension OpenFiles {
         _ state: inout OpenFile.State,
         _ id: ItemID
     ) {
-        let isFirst = writtenDirectly.withLock { written in
-            defer { if direct == nil { written.remove(id) } else { written.insert(id) } }
-            return written.isEmpty
-        }
         state.direct = direct
-        if isFirst || direct?.isMapped == true { directWriting.raise() }
+        directWriters.note(id, isWritten: direct != nil, isMapped: direct?.isMapped == true)
     }
 
     /// Notes that programs still write a content file that they reached before this process began:
@@ -90,17 +88,28 @@ extension OpenFiles {
     /// Takes the content file back from the kernel, when a handle was closed and is no longer
     /// counted, if it was the last.
     func conceal(_ file: OpenFile) throws(CloudFSError) {
-        let (wasMapped, isMapped) = try file.state.withLock {
-            state throws(CloudFSError) -> (Bool, Bool) in
-            guard state.handles == 0 else { return (false, false) }
+        let hasEnded = try file.state.withLock { state throws(CloudFSError) -> Bool in
+            guard state.handles == 0 else { return false }
             if let backing = state.backing { passthrough.unregister(backing) }
             state.backing = nil
-            let wasMapped = state.direct?.isMapped == true
-            return (wasMapped, try !endDirectWriting(&state, file.id))
+            guard let direct = state.direct else { return false }
+            // A mapped file is in use until it is certain that nobody writes it; so is one of
+            // which that cannot be told.
+            defer { if !direct.isMapped, state.direct?.isMapped == true { retain(file) } }
+            do throws(CloudFSError) {
+                return try endDirectWriting(&state, file.id) && direct.isMapped
+            } catch {
+                setMapped(&state, file.id)
+                throw error
+            }
         }
-        // A mapped file is in use until it is certain that nobody writes it.
-        if isMapped, !wasMapped { retain(file) }
-        if wasMapped, !isMapped { try release(file) }
+        if hasEnded { try release(file) }
+    }
+
+    private func setMapped(_ state: inout OpenFile.State, _ id: ItemID) {
+        guard var direct = state.direct else { return }
+        direct.isMapped = true
+        setDirect(direct, &state, id)
     }
 
     /// - Returns: Whether nobody can write any more.
@@ -108,21 +117,22 @@ extension OpenFiles {
         _ state: inout OpenFile.State,
         _ id: ItemID
     ) throws(CloudFSError) -> Bool {
-        guard var direct = state.direct else { return true }
+        guard state.direct != nil else { return true }
         try observe(&state, id)
         // A descriptor of ours would look like a writer.
         state.content = nil
-        guard try store.isUnwritten(id, generation: state.generation) else {
-            direct = state.direct ?? direct
-            direct.isMapped = true
-            setDirect(direct, &state, id)
+        guard store.isUnwritten(id, generation: state.generation) else {
+            setMapped(&state, id)
             return false
         }
         try observe(&state, id)
-        if state.hasNothingToSend {
-            try catalog.write { try $0.markClean(id) }
-            state.isDirty = false
+        let isClean = try catalog.write { writer in
+            let base = try writer.reader.base(of: id)
+            guard state.hasNothingToSend(beside: base) else { return false }
+            try writer.markClean(id)
+            return true
         }
+        if isClean { state.isDirty = false }
         setDirect(nil, &state, id)
         return true
     }
@@ -135,7 +145,7 @@ extension OpenFiles {
     func lookAfterWriters() -> (ended: [OpenFile], failures: [ItemID: CloudFSError]) {
         var ended: [OpenFile] = []
         var failures: [ItemID: CloudFSError] = [:]
-        for id in writtenDirectly.withLock({ $0 }) {
+        for id in directWriters.items {
             guard let file = live(id) else { continue }
             do throws(CloudFSError) {
                 if try !isWritten(file) { ended.append(file) }
@@ -146,17 +156,10 @@ extension OpenFiles {
         return (ended, failures)
     }
 
-    /// Whether any file is mapped that no program has open.
-    var hasMappedFiles: Bool {
-        writtenDirectly.withLock { $0 }.contains { id in
-            live(id)?.state.withLock { $0.direct?.isMapped == true } == true
-        }
-    }
-
     private func isWritten(_ file: OpenFile) throws(CloudFSError) -> Bool {
         try file.state.withLock { state throws(CloudFSError) in
             let wasMapped = state.direct?.isMapped == true
-            if state.handles == 0, wasMapped { return try !endDirectWriting(&state, file.id) }
+            if state.handles == 0, wasMapped, try endDirectWriting(&state, file.id) { return false }
             try observe(&state, file.id)
             try save(&state, file.id)
             return true

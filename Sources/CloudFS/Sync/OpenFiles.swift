@@ -12,10 +12,7 @@ final class OpenFiles: Sendable {
     let quietTime: Duration
     let caches = KernelCaches()
     let passthrough: Passthrough
-    /// Files that programs may write without the drive being asked.
-    let writtenDirectly = Mutex<Set<ItemID>>([])
-    /// Raised when there is the first of them, or when one is mapped only.
-    let directWriting = Signal()
+    let directWriters = DirectWriters()
     /// Raised when content files wait to be unlinked, or many uses to be stored.
     let discards = Signal()
     /// Raised when whole files are wanted.

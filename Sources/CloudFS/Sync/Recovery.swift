@@ -13,7 +13,13 @@ struct Recovery {
         try eraseOrphans()
         try unlinkDiscarded()
         try findUnnamedContent()
-        for id in written { try files.adoptWriters(of: id) }
+        for id in written {
+            do throws(CloudFSError) {
+                try files.adoptWriters(of: id)
+            } catch  where error.code == .notFound {
+                logger.debug("it was unlinked while it was open", metadata: ["item.id": "\(id)"])
+            }
+        }
     }
 
     /// The content file of a dirty item tells its size and time: the catalog may be behind.
@@ -26,10 +32,10 @@ struct Recovery {
             // Before it is opened here: that would look like a writer.
             let isWritten =
                 isDirty
-                ? try !files.store.isUnwritten(
+                && !files.store.isUnwritten(
                     record.id,
                     generation: record.item.content.generation
-                ) : false
+                )
             let content: ContentFile
             do throws(CloudFSError) {
                 content = try files.store.open(

@@ -61,13 +61,13 @@ extension RemoteApplier {
         in folder: ItemID,
         isOnTheMove: Bool = false
     ) async throws(CloudFSError) {
-        let isSame = try await hasSameBytes(id, as: remote, in: folder)
+        let sameAt = try await countOfSameBytes(id, as: remote, in: folder)
         let (changes, actions, file) = try await pool.engine {
             try self.decideContent(
                 of: id,
                 remote,
                 in: folder,
-                isSame: isSame,
+                sameAt: sameAt,
                 isOnTheMove: isOnTheMove
             )
         }
@@ -100,21 +100,23 @@ extension RemoteApplier {
         }
     }
 
-    /// Whether the bytes here are those of `remote`, although the tokens differ.
+    /// The count of local changes at which the bytes here were those of `remote`, although the
+    /// tokens differ; `nil` if they are not.
     ///
     /// Asked only when size says that it is possible and the provider can tell without sending
     /// them.
-    private func hasSameBytes(
+    private func countOfSameBytes(
         _ id: ItemID,
         as remote: RemoteItem,
         in folder: ItemID
-    ) async throws(CloudFSError) -> Bool {
-        guard provider.capabilities.contains(.digests) else { return false }
+    ) async throws(CloudFSError) -> UInt64? {
+        guard provider.capabilities.contains(.digests) else { return nil }
         let local = try await pool.engine { () throws -> (ContentDigest, UInt64)? in
             let file = try self.files.acquire(id)
             defer { self.releaseQuietly(file) }
             let (content, count) = try file.state.withLock {
                 state throws(CloudFSError) -> (ContentFile?, UInt64) in
+                try self.files.observe(&state, id)
                 guard state.residency == .resident, state.size == remote.size else {
                     return (nil, 0)
                 }
@@ -123,7 +125,7 @@ extension RemoteApplier {
             guard let content else { return nil }
             return (try ContentDigest(of: content), count)
         }
-        guard let local else { return false }
+        guard let local else { return nil }
         let path = try await pool.engine { () throws -> RemotePath? in
             try self.catalog.read { try $0.remotePath(of: folder) }
         }
@@ -132,15 +134,15 @@ extension RemoteApplier {
                 of: path.appending(remote.name),
                 version: remote.version
             )
-        else { return false }
-        return digest == local.0
+        else { return nil }
+        return digest == local.0 ? local.1 : nil
     }
 
     private func decideContent(
         of id: ItemID,
         _ remote: RemoteItem,
         in folder: ItemID,
-        isSame: Bool,
+        sameAt: UInt64?,
         isOnTheMove: Bool
     ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action], OpenFile) {
         let file = try files.acquire(id)
@@ -150,8 +152,9 @@ extension RemoteApplier {
             // A save by rename may have handed the base on since the file was opened.
             state.base = try catalog.read { try $0.base(of: id) }
             try files.observe(&state, id)
+            let isSame = sameAt == state.changeCount
             let local = Reconciler.Local(
-                isDirty: state.isDirty && state.direct?.isUntouched != true,
+                isDirty: state.isDirty && !state.hasNothingToSend(beside: state.base),
                 isInUse: state.isInUse,
                 isDeleted: state.isUnlinked
             )
@@ -192,10 +195,12 @@ extension RemoteApplier {
         in folder: ItemID
     ) throws(CloudFSError) -> [ItemChange] {
         let base = (state.base ?? BaseRecord(of: id, in: folder, remote)).with(remote)
+        let isWritten = state.direct != nil
         try catalog.write { writer in
             try writer.setBase(base)
             try writer.clearNewer(of: id)
-            try writer.markClean(id)
+            // While a program may write, a crash must find the item dirty.
+            if !isWritten { try writer.markClean(id) }
             if try writer.reader.item(withDocument: remote.documentID) == nil {
                 try writer.setDocument(remote.documentID, of: id)
             }
@@ -211,7 +216,10 @@ extension RemoteApplier {
             }
         }
         state.base = base
-        state.isDirty = false
+        let seen = state.direct?.seen
+        state.direct?.sent = seen
+        state.direct?.agreed = base.version.content
+        if !isWritten { state.isDirty = false }
         state.hasNewer = false
         state.hasUnsavedChange = false
         state.modified = remote.metadata.modified

@@ -55,7 +55,7 @@ extension RemoteApplier {
             return try file.state.withLock { state throws(CloudFSError) in
                 try self.files.observe(&state, id)
                 let local = Reconciler.Local(
-                    isDirty: state.isDirty && state.direct?.isUntouched != true,
+                    isDirty: state.isDirty && !state.hasNothingToSend(beside: state.base),
                     isInUse: state.isInUse,
                     isDeleted: state.isUnlinked
                 )

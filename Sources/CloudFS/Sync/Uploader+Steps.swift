@@ -246,8 +246,8 @@ extension Uploader {
     ) throws(CloudFSError) -> (OpenFile, UploadSnapshot, Claim?)? {
         let file = try files.acquire(id)
         do throws(CloudFSError) {
-            guard try !postponeWhileBusy(file) else {
-                try files.release(file)
+            if try postponeWhileBusy(file) {
+                releaseLater(file)
                 return nil
             }
             // A writer of this mount that paused for long holds its claim still: it has no say.
@@ -321,7 +321,10 @@ extension Uploader {
                 )
             }
             state.base = newBase
-            if isSame, isTrue { state.direct?.sent = snapshot.facts }
+            if isSame, isTrue {
+                state.direct?.sent = snapshot.facts
+                state.direct?.agreed = newBase?.version.content
+            }
             if isSame, isFinal { state.isDirty = false }
             return goesOn
         }
@@ -334,7 +337,13 @@ extension Uploader {
         guard let file = files.live(id) else { return }
         do {
             let base = try catalog.read { try $0.base(of: id) }
-            file.state.withLock { $0.base = base }
+            file.state.withLock { state in
+                // The bytes are the same under another name, or with other metadata.
+                if let agreed = state.direct?.agreed, agreed == state.base?.version.content {
+                    state.direct?.agreed = base?.version.content
+                }
+                state.base = base
+            }
         } catch {
             logger.error("the base of a file is unknown", metadata: ["error": "\(error)"])
         }

@@ -251,17 +251,24 @@ final class Uploader: Sendable {
 
     /// Decides the next step, and ends the row in the same transaction if there is none.
     private func decide(_ id: ItemID) throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
-        let live = files.live(id)
-        let isOpen = live != nil
-        let hasNothingToSend = try live?.state.withLock { state throws(CloudFSError) in
+        guard let live = files.live(id) else { return try decide(id, of: nil) }
+        // Held meanwhile: what a program writes now must not be taken for sent.
+        return try live.state.withLock { state throws(CloudFSError) in
             try files.observe(&state, id)
-            return state.hasNothingToSend
+            return try decide(id, of: state)
         }
+    }
+
+    private func decide(
+        _ id: ItemID,
+        of state: OpenFile.State?
+    ) throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
+        let isOpen = state != nil
         return try catalog.write { writer in
             guard
                 var facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: self.isIgnored)
             else { return nil }
-            if hasNothingToSend == true { facts.facts.isDirty = false }
+            if state?.hasNothingToSend(beside: facts.base) == true { facts.facts.isDirty = false }
             let step = OutboxStep.next(facts.facts)
             switch step {
             case .done: try writer.dequeue(id)

@@ -11,6 +11,8 @@ struct WriterWatch: Sendable {
     let pool: BlockingPool
     let logger: Logger
 
+    private var writers: DirectWriters { files.directWriters }
+
     /// How often is looked at files that are open, and at those that are mapped only.
     private static let openInterval = Duration.seconds(10)
     private static let mappedInterval = Duration.seconds(1)
@@ -18,11 +20,10 @@ struct WriterWatch: Sendable {
     /// Runs until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            await files.directWriting.wait()
-            while !Task.isCancelled, !files.writtenDirectly.withLock({ $0.isEmpty }) {
-                let isMapped = files.hasMappedFiles
-                await files.directWriting.wait(
-                    atMost: isMapped ? Self.mappedInterval : Self.openInterval
+            await writers.news.wait()
+            while !Task.isCancelled, writers.watch() {
+                await writers.news.wait(
+                    atMost: writers.hasMapped ? Self.mappedInterval : Self.openInterval
                 )
                 await look()
             }
@@ -32,25 +33,29 @@ struct WriterWatch: Sendable {
     private func look() async {
         do throws(CloudFSError) {
             let (outdated, failures) = try await pool.engine {
-                let (ended, failures) = self.files.lookAfterWriters()
+                var (ended, failures) = self.files.lookAfterWriters()
                 for file in ended {
-                    try self.files.release(file)
-                    try self.files.letRest(file.id)
+                    do throws(CloudFSError) { try self.files.release(file) } catch {
+                        failures[file.id] = error
+                    }
+                    do throws(CloudFSError) { try self.files.letRest(file.id) } catch {
+                        failures[file.id] = error
+                    }
                 }
-                let outdated = ended.filter { file in file.state.withLock { $0.hasNewer } }
-                return (outdated.map(\.id), failures)
+                ended.removeAll { file in !file.state.withLock { $0.hasNewer } }
+                return (ended.map(\.id), failures)
             }
             for id in outdated { await uploader.feed.hintParent(of: id) }
             for (id, error) in failures {
                 logger.error(
-                    "the content of an open file cannot be looked at",
+                    "what was written without the drive being asked could not be stored",
                     metadata: ["item.id": "\(id)", "error": "\(error)"]
                 )
             }
             uploader.noteChange()
         } catch {
             logger.error(
-                "what was written through a mapping could not be stored",
+                "files that programs write cannot be looked at",
                 metadata: ["error": "\(error)"]
             )
         }
