@@ -99,10 +99,10 @@ final class OpenFile: Sendable {
         /// Set while programs may write the content without the drive being asked.
         var direct: DirectWriting?
 
-        /// Whether the catalog calls it dirty only because programs may write it: the cloud has what
-        /// they wrote so far.
+        /// Whether the catalog calls it dirty only because programs may write it: the cloud has
+        /// what they wrote so far.
         ///
-        /// - Parameter base: What the catalog says now: a rename may have handed on what was agreed.
+        /// - Parameter base: What the catalog says now: a rename may have handed it on.
         func hasNothingToSend(beside base: BaseRecord?) -> Bool {
             guard let direct, let base, direct.agreed == base.version.content else { return false }
             return direct.isUntouched || direct.sent?.agrees(with: direct.seen) == true

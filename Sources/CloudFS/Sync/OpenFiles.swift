@@ -21,6 +21,8 @@ final class OpenFiles: Sendable {
     private struct Slot {
         var file: OpenFile
         var uses: Int
+        /// Counts the uses that there ever were.
+        var begun: UInt64 = 0
     }
 
     private let table = Mutex<[ItemID: Slot]>([:])
@@ -53,6 +55,7 @@ final class OpenFiles: Sendable {
         let file = table.withLock { table in
             var slot = table[id] ?? Slot(file: OpenFile(id: id), uses: 0)
             slot.uses += 1
+            slot.begun += 1
             table[id] = slot
             return slot.file
         }
@@ -67,16 +70,40 @@ final class OpenFiles: Sendable {
 
     /// Another use of a file that is in use already.
     func retain(_ file: OpenFile) {
-        table.withLock { $0[file.id]?.uses += 1 }
+        table.withLock { table in
+            table[file.id]?.uses += 1
+            table[file.id]?.begun += 1
+        }
     }
 
     /// Ends one use; the last one stores what the catalog does not know yet.
     ///
     /// May block on the disk.
     func release(_ file: OpenFile) throws(CloudFSError) {
-        defer { drop(file) }
-        let isLast = table.withLock { $0[file.id]?.uses == 1 }
-        if isLast { try settle(file) }
+        while let begun = takeBack(file, settledAt: nil) {
+            do throws(CloudFSError) {
+                try settle(file)
+            } catch {
+                drop(file)
+                throw error
+            }
+            // Who used it meanwhile was not the last, and has stored nothing.
+            if takeBack(file, settledAt: begun) == nil { return }
+        }
+    }
+
+    /// Ends one use, unless it is the last one and something may have to be stored.
+    ///
+    /// - Parameter settled: The count of uses at which everything was stored.
+    /// - Returns: The count of uses now, if the use goes on.
+    private func takeBack(_ file: OpenFile, settledAt settled: UInt64?) -> UInt64? {
+        table.withLock { table in
+            guard let slot = table[file.id] else { return nil }
+            if slot.uses == 1, slot.begun != settled { return slot.begun }
+            table[file.id]?.uses -= 1
+            if slot.uses == 1 { table[file.id] = nil }
+            return nil
+        }
     }
 
     /// What is known of a file in use beyond the catalog.
