@@ -5,8 +5,14 @@ extension Uploader {
     /// - Returns: What is left.
     func drain(within limit: Duration) async throws(CloudFSError) -> OutboxTotals {
         let end = clocks.elapsed() + limit
+        var hurried = clocks.elapsed()
         try await hurry()
         while true {
+            // What a program had open a moment ago was put off once more when it let go.
+            if clocks.elapsed() - hurried > .milliseconds(500) {
+                hurried = clocks.elapsed()
+                try await hurry()
+            }
             let totals = try await pool.engine { try self.catalog.read { try $0.outboxTotals() } }
             let isStuck = active.isEmpty && totals.items == totals.failed
             let isOver = isStuck || isPaused || !connection.isOnline || clocks.elapsed() >= end
