@@ -71,11 +71,11 @@ final class Evictor: Sendable {
         _ id: ItemID
     ) throws(CloudFSError) -> [ItemChange] {
         guard state.generation != 0 else { return [] }
-        guard !state.isInUse else {
-            throw CloudFSError(.claimed, "the file is open", item: id)
-        }
         guard !state.isDirty, state.base != nil else {
             throw CloudFSError(.claimed, "its changes are not uploaded yet", item: id)
+        }
+        guard !state.isInUse else {
+            throw CloudFSError(.claimed, "the file is open", item: id)
         }
         guard state.fetches.isEmpty, state.waits.isEmpty else {
             throw CloudFSError(.claimed, "the file is being downloaded", item: id)
