@@ -363,6 +363,61 @@ struct PassthroughTests {
         }
     }
 
+    @Test(arguments: Reads.allCases)
+    func `what is written on after the cloud got the same bytes arrives`(
+        reads: Reads
+    ) async throws {
+        try await Self.with(reads) { drive in
+            try await drive.python(
+                """
+                open("file", "rb").read()
+                handle = os.open("file", os.O_RDWR)
+                os.pwrite(handle, b"one", 0)
+                os.fsync(handle)
+                # The same bytes come from elsewhere, before ours are sent.
+                with open(cloud + "/other", "wb") as other: other.write(open("file", "rb").read())
+                os.rename(cloud + "/other", cloud + "/file")
+                with open(cloud + "/last", "w"): pass
+                end = time.monotonic() + 10
+                while not os.path.exists("last"):
+                    assert time.monotonic() < end
+                    time.sleep(0.02)
+                os.pwrite(handle, b"two", 10)
+                os.close(handle)
+                """
+            )
+            try await eventually("the cloud has both") {
+                let bytes = (drive.cloud.bytes("file") ?? []).prefix(13)
+                return bytes.prefix(3) == Array("one".utf8)[...]
+                    && bytes.suffix(3).elementsEqual("two".utf8)
+            }
+            #expect(try await drive.run("ls") == "file\nlast")
+        }
+    }
+
+    @Test(arguments: Reads.allCases)
+    func `draining sends what was held open when it began`(reads: Reads) async throws {
+        // An open file is put off for fifteen quiet times, a closed one for one.
+        var options = TestMount.Options(reads.arguments)
+        options.quietTime = "30s"
+        try await TestDrive.with(options: options) { drive in
+            try await drive.python(
+                """
+                import subprocess
+                handle = os.open("late", os.O_RDWR | os.O_CREAT)
+                os.write(handle, b"text")
+                os.fsync(handle)
+                drain = subprocess.Popen(["cloudfs", "drain", "--wait"])
+                try: drain.wait(1)
+                except subprocess.TimeoutExpired: pass
+                os.close(handle)
+                assert drain.wait(15) == 0
+                assert open(cloud + "/late").read() == "text"
+                """
+            )
+        }
+    }
+
     @Test func `a file that is unlinked and held in a crash is gone, and the drive mounts`()
         async throws
     {

@@ -80,15 +80,16 @@ final class OpenFiles: Sendable {
     ///
     /// May block on the disk.
     func release(_ file: OpenFile) throws(CloudFSError) {
-        while let begun = takeBack(file, settledAt: nil) {
+        var settled: UInt64?
+        // Again if somebody used it meanwhile, who was not the last and so has stored nothing.
+        while let begun = endUse(file, settledAt: settled) {
             do throws(CloudFSError) {
                 try settle(file)
             } catch {
                 drop(file)
                 throw error
             }
-            // Who used it meanwhile was not the last, and has stored nothing.
-            if takeBack(file, settledAt: begun) == nil { return }
+            settled = begun
         }
     }
 
@@ -96,7 +97,7 @@ final class OpenFiles: Sendable {
     ///
     /// - Parameter settled: The count of uses at which everything was stored.
     /// - Returns: The count of uses now, if the use goes on.
-    private func takeBack(_ file: OpenFile, settledAt settled: UInt64?) -> UInt64? {
+    private func endUse(_ file: OpenFile, settledAt settled: UInt64?) -> UInt64? {
         table.withLock { table in
             guard let slot = table[file.id] else { return nil }
             if slot.uses == 1, slot.begun != settled { return slot.begun }

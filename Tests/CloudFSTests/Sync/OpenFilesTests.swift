@@ -18,4 +18,24 @@ import Testing
         }
         try fixture.files.release(file)
     }
+
+    @Test func `of two who let go of a file at once one stores its state`() async throws {
+        let fixture = try CatalogFixture()
+        let id = try fixture.addFile("file")
+        for round in 1...500 {
+            let moment = Timestamp(nanoseconds: Int64(round) * 1_000_000_000)
+            let first = try fixture.files.acquire(id)
+            let second = try fixture.files.acquire(id)
+            try fixture.files.prepareToWrite(first)
+            try fixture.files.setModified(moment, of: first)
+            let pool = BlockingPool(name: "two", width: 2)
+            async let one: Void = pool.run { try fixture.files.release(first) }
+            async let other: Void = pool.run { try fixture.files.release(second) }
+            _ = try await (one, other)
+            let record = try fixture.catalog.read { try $0.existing(id) }
+            let generation = record.item.content.generation
+            let content = try fixture.files.store.open(id, generation: generation)
+            #expect(try content.facts().modified == moment, "round \(round)")
+        }
+    }
 }

@@ -25,8 +25,8 @@ final class S3FolderLooks: Sendable {
     /// How old an answer may be: what another device made in that time is found by the next
     /// listing, as what it makes while the file is being sent.
     private static let trusted = Duration.seconds(1)
-    /// How many folders are remembered; beyond it, all are forgotten.
-    private static let mostFolders = 1_000
+    /// How many folders are remembered, each with up to 1,000 keys; beyond it, all are forgotten.
+    private static let mostFolders = 64
 
     init(client: S3Client) {
         self.client = client

@@ -4,11 +4,21 @@ import Testing
 @testable import CloudFS
 
 @Suite struct HTTPSlotsTests {
+    /// Asks for a slot that is not free; returns when `count` wait, this one among them.
+    private static func waiter(
+        for lane: HTTPSlots.Lane,
+        of slots: HTTPSlots,
+        count: Int
+    ) async throws -> Task<Bool, Never> {
+        let waiter = Task { await slots.take(lane) }
+        try await eventually("\(count) wait") { slots.waiterCount == count }
+        return waiter
+    }
+
     @Test func `who receives has a slot while as many send as may`() async throws {
         let slots = HTTPSlots(count: 4)
         for _ in 0..<2 { #expect(await slots.take(.sending)) }
-        let third = Task { await slots.take(.sending) }
-        try await eventually("the third waits") { slots.waiterCount == 1 }
+        let third = try await Self.waiter(for: .sending, of: slots, count: 1)
         for _ in 0..<2 { #expect(await slots.take(.receiving)) }
         // All are taken, two of them to send: what is free now is nothing for a third sender.
         slots.give(.receiving)
@@ -21,10 +31,8 @@ import Testing
         let slots = HTTPSlots(count: 2)
         #expect(await slots.take(.sending))
         #expect(await slots.take(.receiving))
-        let sender = Task { await slots.take(.sending) }
-        try await eventually("one waits") { slots.waiterCount == 1 }
-        let receiver = Task { await slots.take(.receiving) }
-        try await eventually("two wait") { slots.waiterCount == 2 }
+        let sender = try await Self.waiter(for: .sending, of: slots, count: 1)
+        let receiver = try await Self.waiter(for: .receiving, of: slots, count: 2)
         slots.give(.sending)
         #expect(await sender.value)
         #expect(slots.waiterCount == 1)
@@ -35,10 +43,9 @@ import Testing
     @Test func `who is cancelled leaves the others their places`() async throws {
         let slots = HTTPSlots(count: 1)
         #expect(await slots.take(.sending))
-        let given = Task { await slots.take(.sending) }
-        try await eventually("one waits") { slots.waiterCount == 1 }
-        given.cancel()
-        #expect(await !given.value)
+        let leaving = try await Self.waiter(for: .sending, of: slots, count: 1)
+        leaving.cancel()
+        #expect(await !leaving.value)
         slots.give(.sending)
         #expect(await slots.take(.sending))
     }
