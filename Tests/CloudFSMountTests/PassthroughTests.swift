@@ -201,8 +201,13 @@ struct PassthroughTests {
                     assert False, "evicted under a mapping"
                 except OSError as error:
                     assert error.errno == errno.EBUSY
+                # The first store into a clean page sets the time.
+                shared.flush()
+                os.utime("file", (1, 1))
+                assert os.stat("file").st_mtime == 1
                 shared[300:304] = b"late"
                 shared.flush()
+                assert os.stat("file").st_mtime > 1, "a time from before the store"
                 del shared, private, reading
                 """
             )

@@ -52,6 +52,39 @@ struct WritingMetadataTests {
         }
     }
 
+    @Test(.asRoot, arguments: Reads.allCases)
+    func `who changes or is given a file does not get its set-user bit`(
+        reads: Reads
+    ) async throws {
+        try await TestDrive.with(
+            ["-o", "allow_other"] + reads.arguments,
+            prepare: Filling { try $0.write("file", "text") }
+        ) { drive in
+            try await drive.run(
+                """
+                chmod 755 . "$(dirname "$DRIVE")"
+                cat file > /dev/null
+                as() { setpriv --reuid=$1 --regid=$1 --clear-groups "${@:2}"; }
+                # The kernel hears of a new mode after the write was answered.
+                mode() {
+                    for try in {1..50}; do [ "$(stat -c %a file)" = $1 ] && return; sleep 0.1; done
+                    stat file; exit 1
+                }
+                chmod 6755 file; chown 1234 file; mode 755
+                chmod 6766 file; chown 99 file; mode 2766
+                chmod 6777 file; echo root >> file; [ "$(stat -c %a file)" = 6777 ]
+                as 1234 sh -c 'echo user >> file'; mode 777
+                chmod 6777 file; as 1234 truncate -s 3 file; mode 777
+                chmod 6777 file; as 1234 sh -c ': > file'; mode 777
+                chmod 6777 file; as 1234 fallocate -l 100 file; mode 777
+                # Unpackers set the mode of what they have open.
+                exec 3> new; echo text >&3; chmod 4711 new; exec 3>&-
+                [ "$(stat -c %a new)" = 4711 ]
+                """
+            )
+        }
+    }
+
     @Test func `a folder with the set-group bit gives its group to what is made in it`()
         async throws
     {

@@ -58,16 +58,16 @@ extension CatalogReader {
                 WHERE name.parent = ? AND name.id > ? ORDER BY name.id LIMIT ?
                 """
         )
-        return try Row.fetchAll(
-            statement,
-            arguments: [parent.rawValue, position, limit]
-        ).map { row in
-            ChildRecord(
-                position: row[ItemRecord.columnCount],
-                name: row.bytes(ItemRecord.columnCount + 1),
-                record: try ItemRecord(row: row)
-            )
-        }
+        let rows = try Row.fetchCursor(statement, arguments: [parent.rawValue, position, limit])
+        return try Array(
+            rows.map { row in
+                ChildRecord(
+                    position: row[ItemRecord.columnCount],
+                    name: row.bytes(ItemRecord.columnCount + 1),
+                    record: try ItemRecord(row: row)
+                )
+            }
+        )
     }
 
     /// At most `limit` files that come after `item` in its folder.
@@ -191,8 +191,10 @@ extension CatalogReader {
     }
 
     private func one(_ sql: String, _ arguments: StatementArguments) throws -> ItemRecord? {
-        try Row.fetchOne(database.cachedStatement(sql: sql), arguments: arguments)
-            .map { try ItemRecord(row: $0) }
+        // A cursor's row is read where it is, while the cursor lives; others are copied first.
+        let statement = try database.cachedStatement(sql: sql)
+        let rows = try Row.fetchCursor(statement, arguments: arguments)
+        return try withExtendedLifetime(rows) { try rows.next().map { try ItemRecord(row: $0) } }
     }
 }
 

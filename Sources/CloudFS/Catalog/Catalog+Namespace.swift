@@ -172,20 +172,32 @@ extension CatalogWriter {
 
     /// The other order: a new file comes to the place of one that was deleted, or that was kept
     /// as a backup of itself.
-    func inheritBase(_ id: ItemID, name: [UInt8], in parent: ItemID, notBefore: Timestamp) throws {
-        guard let base = try reader.base(named: name, in: parent), base.item != id else { return }
+    ///
+    /// - Returns: Whether it has identity and base of the other one now.
+    @discardableResult
+    func inheritBase(
+        _ id: ItemID,
+        name: [UInt8],
+        in parent: ItemID,
+        notBefore: Timestamp
+    ) throws -> Bool {
+        guard let base = try reader.base(named: name, in: parent), base.item != id else {
+            return false
+        }
         let heir = try reader.existing(id)
         guard let old = try reader.name(of: base.item) else {
-            if try passBase(base, to: heir) { try dequeue(base.item) }
-            return
+            guard try passBase(base, to: heir) else { return false }
+            try dequeue(base.item)
+            return true
         }
         // The backup is a new document, and needs bytes of its own for that.
         let backup = try reader.existing(base.item)
         guard old.parent == parent, old.name.count > name.count,
             old.name.starts(with: name) || old.name.reversed().starts(with: name.reversed()),
             backup.item.content.residency == .resident, try passBase(base, to: heir)
-        else { return }
+        else { return false }
         try markDirty(base.item, notBefore: notBefore)
+        return true
     }
 
     private func passBase(_ base: BaseRecord, to heir: ItemRecord) throws -> Bool {

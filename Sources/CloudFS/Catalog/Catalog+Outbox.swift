@@ -99,7 +99,7 @@ extension CatalogWriter {
     ///
     /// A file that is made, filled and closed is put off several times in a row, and each would be
     /// a page of the log or two.
-    private static let sameTime: Int64 = 20_000_000
+    static let sameTime: Int64 = 20_000_000
 
     /// Queues an item to be sent at `notBefore`, or moves its time there; failures are forgotten.
     func enqueue(_ id: ItemID, notBefore: Timestamp) throws {

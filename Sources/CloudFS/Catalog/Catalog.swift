@@ -1,5 +1,6 @@
 import GRDB
 import Glibc
+import Synchronization
 
 /// The local database of a drive: every item, its three states, and what is still to be sent.
 ///
@@ -8,6 +9,8 @@ import Glibc
 final class Catalog: Sendable {
     private let pool: DatabasePool
     private let logPath: String
+    /// How many transactions that take long run, or wait for their turn.
+    private let longWrites = Atomic(0)
 
     /// Opens or creates the catalog at `path` and brings its schema up to date.
     ///
@@ -46,11 +49,30 @@ final class Catalog: Sendable {
         }
     }
 
+    /// Like `read`, for a few rows: on the connection that writes, unless that would take long.
+    ///
+    /// What was read or written lately is in that connection's cache, where every commit empties
+    /// those of the readers: waiting for a short transaction is cheaper.
+    func readFew<Value>(
+        _ body: (CatalogReader) throws -> Value
+    ) throws(CloudFSError) -> Value {
+        guard longWrites.load(ordering: .relaxed) == 0 else { return try read(body) }
+        return try Self.converting("the catalog cannot be read") {
+            // Nothing is written meanwhile, so that this needs no transaction to be consistent.
+            try pool.writeWithoutTransaction { try body(CatalogReader(database: $0)) }
+        }
+    }
+
     /// Runs `body` in one transaction, which is committed when it returns and undone if it throws.
+    ///
+    /// - Parameter isLong: Whether it changes more than a few rows.
     func write<Value>(
+        isLong: Bool = false,
         _ body: (CatalogWriter) throws -> Value
     ) throws(CloudFSError) -> Value {
-        try Self.converting("the catalog cannot be written") {
+        if isLong { longWrites.add(1, ordering: .relaxed) }
+        defer { if isLong { longWrites.subtract(1, ordering: .relaxed) } }
+        return try Self.converting("the catalog cannot be written") {
             try pool.write { try body(CatalogWriter(database: $0)) }
         }
     }

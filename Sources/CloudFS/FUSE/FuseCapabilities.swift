@@ -18,7 +18,7 @@ enum FuseCapabilities {
     /// - `ASYNC_READ`: with it a blocked read cannot be interrupted, and a dozen of them stop the
     ///   reads of every other file.
     /// - `AUTO_INVAL_DATA`: it would win over `EXPLICIT_INVAL_DATA`.
-    /// - `HANDLE_KILLPRIV`: the kernel clears setuid and setgid itself.
+    /// - `HANDLE_KILLPRIV`: its second version is agreed on by `KernelProtocol`.
     /// - `WRITEBACK_CACHE`: with it the kernel's size and times would win over the drive's.
     /// - `POSIX_ACL`: the filesystem does not interpret ACLs.
     /// - `SPLICE_MOVE`: no faster, and it takes the pages from the content file, which the next

@@ -64,11 +64,14 @@ extension FuseOperations {
         table.write_buf = { raw, item, source, offset, info in
             let handle = FuseArguments.handle(info)
             let size = source.map { fuse_buf_size($0) } ?? 0
+            let caller = Caller(of: raw)
             FuseRequest.handle(raw, "write", item) { files throws(CloudFSError) in
-                let written = try files.write(handle, offset: Int64(offset), count: size) {
-                    file,
-                    offset,
-                    count throws(CloudFSError) in
+                let written = try files.write(
+                    handle,
+                    offset: Int64(offset),
+                    count: size,
+                    caller: caller
+                ) { file, offset, count throws(CloudFSError) in
                     try FuseOperations.receive(source, file, offset, count)
                 }
                 return .count(written)
@@ -90,9 +93,15 @@ extension FuseOperations {
     /// - Replies: `fuse_reply_err`, `fuse_reply_write`, `fuse_reply_lseek`.
     static func addRanges(to table: inout fuse_lowlevel_ops) {
         table.fallocate = { raw, item, mode, offset, count, info in
-            let handle = FuseArguments.handle(info)
+            let (handle, caller) = (FuseArguments.handle(info), Caller(of: raw))
             FuseRequest.handle(raw, "fallocate", item) { files throws(CloudFSError) in
-                try files.allocate(handle, mode: mode, offset: Int64(offset), count: Int64(count))
+                try files.allocate(
+                    handle,
+                    mode: mode,
+                    offset: Int64(offset),
+                    count: Int64(count),
+                    caller: caller
+                )
                 return .done
             }
         }
@@ -100,13 +109,15 @@ extension FuseOperations {
             let (source, target) = (
                 FuseArguments.handle(sourceInfo), FuseArguments.handle(targetInfo)
             )
+            let caller = Caller(of: raw)
             FuseRequest.handle(raw, "copy_file_range", item) { files throws(CloudFSError) in
                 let copied = try files.copyRange(
                     from: source,
                     at: Int64(from),
                     to: target,
                     at: Int64(to),
-                    count: count
+                    count: count,
+                    caller: caller
                 )
                 return .count(copied)
             }

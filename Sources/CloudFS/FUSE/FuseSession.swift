@@ -89,7 +89,7 @@ final class FuseSession: Sendable {
         guard fuse_session_mount(session.raw, mountpoint.path) == 0 else {
             throw mountpoint.failure(FuseLog.takeLines())
         }
-        context.passthrough.install(in: session.raw)
+        context.kernel.install(in: session.raw)
         let device: String?
         do throws(CloudFSError) {
             device = try MountTable.top(at: mountpoint.path)?.device

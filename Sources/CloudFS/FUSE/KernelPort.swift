@@ -19,12 +19,12 @@ struct SharedPointer: @unchecked Sendable {
 struct KernelPort: RequestPort {
     private let request: SharedPointer
     private let filesystem: Filesystem
-    private let passthrough: PassthroughProtocol
+    private let kernel: KernelProtocol
 
     init(_ request: fuse_req_t, _ session: SessionContext) {
         self.request = SharedPointer(request)
         filesystem = session.filesystem
-        passthrough = session.passthrough
+        kernel = session.kernel
     }
 
     /// Has libfuse call back, perhaps from inside this call, with the request's own lock held.
@@ -74,11 +74,11 @@ struct KernelPort: RequestPort {
         case .link(let target): return sendLink(target)
         case .opened(let file):
             var info = FuseReplies.open(file)
-            return passthrough.with(file.backing) { fuse_reply_open(request, &info) }
+            return kernel.with(file.backing) { fuse_reply_open(request, &info) }
         case .created(let entry, let file):
             var parameters = FuseReplies.entry(entry)
             var info = FuseReplies.open(file)
-            return passthrough.with(file.backing) {
+            return kernel.with(file.backing) {
                 fuse_reply_create(request, &parameters, &info)
             }
         case .folder(let folder):

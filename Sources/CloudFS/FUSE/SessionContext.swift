@@ -5,14 +5,14 @@ import Logging
 final class SessionContext: Sendable {
     let filesystem: Filesystem
     let ledger: RequestLedger
-    let passthrough: PassthroughProtocol
+    let kernel: KernelProtocol
     private let isReady: @Sendable () -> Void
 
     init(filesystem: Filesystem, logger: Logger, isReady: @escaping @Sendable () -> Void) {
         self.filesystem = filesystem
         self.isReady = isReady
         ledger = RequestLedger(logger: logger)
-        passthrough = PassthroughProtocol(
+        kernel = KernelProtocol(
             passthrough: filesystem.files.passthrough,
             store: filesystem.files.store
         )

@@ -14,14 +14,14 @@ extension Filesystem {
             else { throw CloudFSError(.noAttribute, "no attribute \(name)", item: id) }
             return Array(value.utf8)
         }
-        guard let value = try catalog.read({ try $0.attribute(name, of: id) }) else {
+        guard let value = try catalog.readFew({ try $0.attribute(name, of: id) }) else {
             throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
         }
         return value
     }
 
     func attributeNames(of id: ItemID) throws(CloudFSError) -> [String] {
-        try catalog.read { try $0.attributes(of: id).keys.sorted() }
+        try catalog.readFew { try $0.attributes(of: id).keys.sorted() }
     }
 
     func setAttribute(

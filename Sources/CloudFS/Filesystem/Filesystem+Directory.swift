@@ -1,6 +1,6 @@
 extension Filesystem {
     func openFolder(_ id: ItemID) throws(CloudFSError) -> Answer<OpenedFolder> {
-        let record = try catalog.read { try $0.existing(id) }
+        let record = try catalog.readFew { try $0.existing(id) }
         try Self.requireFolder(record)
         if record.isListed {
             guard try feed.noteOpened(id) else { return .ready(try opened(id)) }
@@ -61,7 +61,7 @@ extension Filesystem {
         from offset: Int64,
         _ emit: (DirectoryEntry) -> Bool
     ) throws(CloudFSError) -> Bool {
-        let (own, above) = try catalog.read { reader in
+        let (own, above) = try catalog.readFew { reader in
             let own = try reader.existing(folder)
             let parent = try reader.name(of: folder)?.parent ?? folder
             return (own, try reader.existing(parent))

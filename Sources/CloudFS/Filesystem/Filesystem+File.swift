@@ -97,6 +97,7 @@ extension Filesystem {
     ) throws(CloudFSError) -> OpenedFile {
         if OpenFlags.truncates(flags), OpenFlags.isWritable(flags) {
             hydrator.perform(try files.truncate(file, to: 0), on: file)
+            try dropSetID(of: file, changedBy: caller)
         }
         files.noteUse(of: file.id)
         let isWritable = OpenFlags.isWritable(flags)
@@ -109,7 +110,7 @@ extension Filesystem {
             siblings.noteOpened(file.id, by: caller.processID, isAbsent: isAbsent)
         }
         do throws(CloudFSError) {
-            let backing = try expose(file, forWriting: isWritable)
+            let backing = try expose(file, for: OpenFlags.access(flags))
             let handle = try handles.add(
                 file,
                 flags: flags,
@@ -134,20 +135,21 @@ extension Filesystem {
     /// Lets the kernel use the content file, if it may.
     private func expose(
         _ file: OpenFile,
-        forWriting: Bool
+        for access: ContentAccess
     ) throws(CloudFSError) -> Int32? {
+        let forWriting = access != .reading
         // What is being filled cannot be written without the drive being asked.
         if forWriting { try hydrator.markResident(file) }
-        let (backing, isFirstWriter) = try file.state.withLock { state throws(CloudFSError) in
-            let wasWritten = state.direct != nil
-            let backing = try files.expose(&state, file.id, forWriting: forWriting)
-            return (backing, !wasWritten && state.direct != nil)
+        let (backing, isOutdated) = try file.state.withLock { state throws(CloudFSError) in
+            let wasMappable = state.direct?.isMappable == true
+            let backing = try files.expose(&state, file.id, for: access)
+            // Nothing can be stored into an empty file, and what makes it longer is heard of.
+            let isMappable = state.direct?.isMappable == true && state.size > 0
+            return (backing, isMappable && !wasMappable)
         }
-        if isFirstWriter {
-            // Size and times that the kernel keeps would not follow what is written.
-            hub.publish([.attributes(file.id)])
-            uploader.noteChange()
-        }
+        // Times that the kernel keeps would not follow what is stored.
+        if isOutdated { hub.publish([.attributes(file.id)]) }
+        if forWriting { uploader.noteChange() }
         return backing
     }
 
@@ -197,6 +199,7 @@ extension Filesystem {
         _ handle: UInt64,
         offset: Int64,
         count: Int,
+        caller: Caller,
         receive: (ContentFile, Int64, Int) throws(CloudFSError) -> Int
     ) throws(CloudFSError) -> Int {
         let handle = try handles.file(handle)
@@ -209,6 +212,7 @@ extension Filesystem {
             receive: receive
         )
         hydrator.perform(actions, on: handle.file)
+        if written > 0 { try dropSetID(of: handle.file, changedBy: caller) }
         return written
     }
 
@@ -220,7 +224,8 @@ extension Filesystem {
         _ handle: UInt64,
         mode: Int32,
         offset: Int64,
-        count: Int64
+        count: Int64,
+        caller: Caller
     ) throws(CloudFSError) {
         let handle = try handles.file(handle)
         guard handle.isWritable else { throw Self.badMode(handle) }
@@ -233,6 +238,7 @@ extension Filesystem {
         }
         let actions = try files.allocate(handle.file, mode: mode, offset: offset, count: count)
         hydrator.perform(actions, on: handle.file)
+        try dropSetID(of: handle.file, changedBy: caller)
     }
 
     func copyRange(
@@ -240,18 +246,21 @@ extension Filesystem {
         at sourceOffset: Int64,
         to destination: UInt64,
         at destinationOffset: Int64,
-        count: Int
+        count: Int,
+        caller: Caller
     ) throws(CloudFSError) -> Int {
         let input = try handles.file(source)
         let output = try handles.file(destination)
         guard input.isReadable, output.isWritable else { throw Self.badMode(output) }
-        return try files.copy(
+        let copied = try files.copy(
             from: input.file,
             at: sourceOffset,
             to: output.file,
             at: destinationOffset,
             count: count
         )
+        if copied > 0 { try dropSetID(of: output.file, changedBy: caller) }
+        return copied
     }
 
     /// Absent bytes count as data: taken for holes, they would be stored as zeros by `cp` and
@@ -280,6 +289,8 @@ extension Filesystem {
 
     // MARK: - Closing
 
+    /// A close of one of a handle's descriptors: what it changed is stored, so that nobody who
+    /// reads the catalog when the handle is released meets what was there before.
     func flush(_ handle: UInt64, lockOwner: UInt64) throws(CloudFSError) {
         let handle = try handles.file(handle)
         locks.unlockAll(on: handle.file.id, owner: lockOwner, family: .posix)
@@ -310,20 +321,20 @@ extension Filesystem {
         conceal(file)
         handle.claim?.end()
         let hasNewer = file.state.withLock { $0.hasNewer && !$0.isInUse }
-        do {
-            try files.release(file)
-            if handle.isWritable {
-                try files.letRest(file.id)
-                uploader.noteChange()
-            }
-        } catch {
+        if handle.isWritable { store(file) { try files.letRest(file) } }
+        store(file) { try files.release(file) }
+        if handle.isWritable { uploader.noteChange() }
+        if hasNewer { Task { await feed.hintParent(of: file.id) } }
+        evictor.noticeUse()
+    }
+
+    private func store(_ file: OpenFile, _ step: () throws -> Void) {
+        do { try step() } catch {
             logger.error(
                 "the state of a closed file could not be stored",
                 metadata: ["item.id": "\(file.id)", "error": "\(error)"]
             )
         }
-        if hasNewer { Task { await feed.hintParent(of: file.id) } }
-        evictor.noticeUse()
     }
 
     /// Takes the content file back from the kernel after a close, if it was the last.

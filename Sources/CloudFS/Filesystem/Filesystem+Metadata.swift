@@ -2,7 +2,7 @@ import Synchronization
 
 extension Filesystem {
     func attributes(of id: ItemID, handle: UInt64?) throws(CloudFSError) -> Attributes {
-        attributes(of: try catalog.read { try Self.linked(id, $0) })
+        attributes(of: try catalog.readFew { try Self.linked(id, $0) })
     }
 
     /// An item, and whether it has a name.
@@ -25,17 +25,22 @@ extension Filesystem {
         caller: Caller
     ) throws(CloudFSError) -> Attributes {
         try requireWritable()
-        if let size = changes.size { try truncate(id, to: size) }
+        if let size = changes.size { try truncate(id, to: size, caller: caller) }
         guard changes.changesMetadata else { return try attributes(of: id, handle: handle) }
         return attributes(of: try setMetadata(changes, of: id))
     }
 
-    private func truncate(_ id: ItemID, to size: Int64) throws(CloudFSError) {
+    private func truncate(
+        _ id: ItemID,
+        to size: Int64,
+        caller: Caller
+    ) throws(CloudFSError) {
         guard size >= 0 else { throw CloudFSError(.invalidArgument, "a negative size", item: id) }
         let file = try files.acquire(id)
         do throws(CloudFSError) {
             let actions = try files.truncate(file, to: size)
             hydrator.perform(actions, on: file)
+            try dropSetID(of: file, changedBy: caller)
         } catch {
             try files.release(file)
             throw error
@@ -49,15 +54,17 @@ extension Filesystem {
         of id: ItemID
     ) throws(CloudFSError) -> Linked {
         let now = clocks.now()
+        if let unchanged = try setTimes(changes, of: id, at: now) { return unchanged }
         let notBefore = notBefore
         let modified = changes.modified?.moment(now)
         if let modified { try setModified(modified, of: id) }
         defer { uploader.noteChange() }
-        return try catalog.write { writer in
+        let (linked, permissions) = try catalog.write { writer in
             let record = try writer.reader.existing(id)
+            let permissions = changes.permissions(of: record.item)
             try writer.setMetadata(
                 of: id,
-                permissions: changes.permissions,
+                permissions: permissions,
                 userID: changes.userID,
                 groupID: changes.groupID,
                 modified: modified,
@@ -70,14 +77,51 @@ extension Filesystem {
             if record.item.kind.isSynced, id != .root, !isOnlyAccess {
                 try writer.markMetadataChanged(id, notBefore: notBefore)
             }
-            return try Self.linked(id, writer.reader)
+            return (try Self.linked(id, writer.reader), permissions)
         }
+        if let permissions { files.noteSetID(permissions.hasSetID, of: id) }
+        return linked
+    }
+
+    /// Sets nothing but times of a new file that is being written, as unpackers do between writing
+    /// and closing: its content file tells them after a crash, and the catalog hears of them with
+    /// the size.
+    ///
+    /// - Returns: `nil` if mode or owner would change, or it is no such file.
+    private func setTimes(
+        _ changes: AttributeChanges,
+        of id: ItemID,
+        at now: Timestamp
+    ) throws(CloudFSError) -> Linked? {
+        guard let file = files.live(id) else { return nil }
+        let linked = try catalog.readFew { try Self.linked(id, $0) }
+        guard changes.keepsOwnership(of: linked.record.item) else { return nil }
+        let isDone = try files.setTimes(
+            of: file,
+            modified: changes.modified?.moment(now),
+            accessed: changes.accessed?.moment(now),
+            changed: now
+        )
+        return isDone ? linked : nil
+    }
+
+    /// Takes set-user-id and set-group-id from a file that somebody without privileges changed.
+    func dropSetID(of file: OpenFile, changedBy caller: Caller) throws(CloudFSError) {
+        guard caller.userID != 0, file.state.withLock({ $0.hasSetID }) else { return }
+        let (now, notBefore) = (clocks.now(), notBefore)
+        try catalog.write { writer in
+            let permissions = try writer.reader.existing(file.id).item.metadata.permissions
+            try writer.setMetadata(of: file.id, permissions: permissions.withoutSetID, at: now)
+            try writer.markMetadataChanged(file.id, notBefore: notBefore)
+        }
+        files.noteSetID(false, of: file.id)
+        hub.publish([.attributes(file.id)])
     }
 
     /// A file's content carries its time too: after a crash that is the one that counts.
     private func setModified(_ modified: Timestamp, of id: ItemID) throws(CloudFSError) {
         if files.live(id) == nil {
-            let record = try catalog.read { try $0.existing(id) }
+            let record = try catalog.readFew { try $0.existing(id) }
             guard record.item.kind == .file, record.item.content.generation != 0 else { return }
         }
         let file = try files.acquire(id)
@@ -106,6 +150,22 @@ extension Filesystem {
 }
 
 extension AttributeChanges {
+    /// The mode that is to be stored: who gets a file does not get its set-user-id with it.
+    func permissions(of item: Item) -> UInt16? {
+        guard permissions == nil, userID != nil || groupID != nil, item.kind == .file,
+            item.metadata.permissions.hasSetID
+        else { return permissions }
+        return item.metadata.permissions.withoutSetID
+    }
+
+    /// Whether mode and owner stay what they are.
+    func keepsOwnership(of item: Item) -> Bool {
+        let own = item.metadata
+        return (permissions(of: item) ?? own.permissions) == own.permissions
+            && (userID ?? own.userID) == own.userID
+            && (groupID ?? own.groupID) == own.groupID
+    }
+
     var changesMetadata: Bool {
         permissions != nil || userID != nil || groupID != nil || accessed != nil || modified != nil
     }
@@ -117,5 +177,16 @@ extension AttributeChanges.TimeChange {
         case .now: now
         case .to(let moment): moment
         }
+    }
+}
+
+/// Mode bits.
+extension UInt16 {
+    /// Whether Linux takes something away when the file changes: set-user-id, and set-group-id
+    /// with execution by the group; without it, it used to mean mandatory locking.
+    var hasSetID: Bool { self != withoutSetID }
+
+    var withoutSetID: UInt16 {
+        self & ~(self & 0o010 != 0 ? 0o6000 : 0o4000)
     }
 }

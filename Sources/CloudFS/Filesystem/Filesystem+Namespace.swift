@@ -9,7 +9,7 @@ extension Filesystem {
         in parent: ItemID
     ) throws(CloudFSError) -> Answer<LookupResult> {
         if parent == .root, name == .reserved { return .ready(.absent(isCacheable: true)) }
-        let (child, isListed) = try catalog.read { reader -> (ItemRecord?, Bool) in
+        let (child, isListed) = try catalog.readFew { reader -> (ItemRecord?, Bool) in
             if let child = try reader.child(name.bytes, of: parent) { return (child, true) }
             return (nil, try reader.existing(parent).isListed)
         }
@@ -48,7 +48,12 @@ extension Filesystem {
         permissions: UInt16,
         caller: Caller
     ) throws(CloudFSError) -> Entry {
-        try make(kind, name, in: parent, permissions: permissions, caller: caller)
+        guard kind == .file else {
+            return try make(kind, name, in: parent, permissions: permissions, caller: caller)
+        }
+        let (entry, file) = try makeFile(name, in: parent, permissions: permissions, caller: caller)
+        try files.release(file)
+        return entry
     }
 
     func makeSymlink(
@@ -82,16 +87,57 @@ extension Filesystem {
         flags: Int32,
         caller: Caller
     ) throws(CloudFSError) -> (Entry, OpenedFile) {
-        var entry = try make(
-            .file,
-            name,
-            in: parent,
-            permissions: permissions,
-            caller: caller
-        )
-        let opened = try openNow(entry.attributes.id, flags: flags & ~O_TRUNC, caller: caller)
-        entry.attributes.isCacheable = opened.backing == nil
+        let (entry, file) = try makeFile(name, in: parent, permissions: permissions, caller: caller)
+        let opened: OpenedFile
+        do throws(CloudFSError) {
+            opened = try openNow(file.id, flags: flags & ~O_TRUNC, caller: caller)
+        } catch {
+            try files.release(file)
+            throw error
+        }
+        try files.release(file)
         return (entry, opened)
+    }
+
+    /// Makes an empty file.
+    ///
+    /// - Returns: Also its live state, to be released by the caller: it need not be read again.
+    private func makeFile(
+        _ name: ItemName,
+        in parent: ItemID,
+        permissions: UInt16,
+        caller: Caller
+    ) throws(CloudFSError) -> (Entry, OpenFile) {
+        // Its content file is there from the start: its bytes exist nowhere else.
+        let generation = files.nextGeneration()
+        let notBefore = notBefore
+        var begun: OpenFile?
+        do throws(CloudFSError) {
+            let entry = try make(
+                .file,
+                name,
+                in: parent,
+                permissions: permissions,
+                caller: caller,
+                generation: generation
+            ) { record, writer in
+                let content = try files.store.create(record.id, generation: generation, size: 0)
+                let isHeir = try writer.inheritBase(
+                    record.id,
+                    name: name.bytes,
+                    in: parent,
+                    notBefore: notBefore
+                )
+                if isHeir { return try writer.reader.existing(record.id) }
+                begun = files.begin(record, content: content, queuedFor: notBefore)
+                return record
+            }
+            if let begun { return (entry, begun) }
+            return (entry, try files.acquire(entry.attributes.id))
+        } catch {
+            if let begun { files.abandon(begun) }
+            throw error
+        }
     }
 
     private func make(
@@ -100,7 +146,9 @@ extension Filesystem {
         in parent: ItemID,
         permissions: UInt16,
         caller: Caller,
-        target: [UInt8]? = nil
+        target: [UInt8]? = nil,
+        generation: Int64 = 0,
+        complete: (ItemRecord, CatalogWriter) throws -> ItemRecord = { record, _ in record }
     ) throws(CloudFSError) -> Entry {
         try requireWritable()
         try requireFree(name, in: parent)
@@ -129,30 +177,19 @@ extension Filesystem {
             new.linkTarget = target
             new.size = Int64(target?.count ?? 0)
             new.isListed = kind == .folder
-            var record = try writer.insert(new, name: name.bytes, in: parent, at: now)
-            if kind == .file {
-                try writer.inheritBase(
-                    record.id,
-                    name: name.bytes,
-                    in: parent,
-                    notBefore: notBefore
-                )
-                record = try addContent(to: record, writer)
+            if generation != 0 {
+                new.generation = generation
+                new.residency = .resident
+                new.cleanliness = .dirty
             }
+            let made = try writer.insert(new, name: name.bytes, in: parent, at: now)
+            let record = try complete(made, writer)
             try writer.touchFolder(parent, at: now)
             if kind.isSynced { try writer.enqueue(record.id, notBefore: notBefore) }
             return record
         }
         uploader.noteChange()
         return entry(record)
-    }
-
-    /// A new file has its content file from the start: its bytes exist nowhere else.
-    private func addContent(to record: ItemRecord, _ writer: CatalogWriter) throws -> ItemRecord {
-        let (generation, _) = try files.makeContent(for: record.id, size: 0)
-        try writer.setContent(of: record.id, generation: generation, residency: .resident)
-        try writer.markDirty(record.id, notBefore: notBefore)
-        return try writer.reader.existing(record.id)
     }
 
     /// New items belong to the caller; a folder with the set-group-id bit hands on its group.

@@ -112,10 +112,10 @@ final class Filesystem: Sendable {
             groupID: item.metadata.groupID,
             size: size,
             blocks: Self.blocks(size: size, localBytes: record.localBytes),
-            accessed: item.accessed,
+            accessed: live?.accessed ?? item.accessed,
             modified: live?.modified ?? item.metadata.modified,
             changed: max(item.changed, live?.changed ?? item.changed),
-            isCacheable: live?.isWrittenDirectly != true
+            isCacheable: live?.isMappable != true
         )
     }
 
@@ -136,7 +136,8 @@ final class Filesystem: Sendable {
                 size: state.size,
                 modified: state.modified,
                 changed: state.changed,
-                isWrittenDirectly: state.direct != nil
+                accessed: state.accessed,
+                isMappable: state.direct?.isMappable == true
             )
         }
     }
@@ -145,8 +146,9 @@ final class Filesystem: Sendable {
         var size: Int64
         var modified: Timestamp
         var changed: Timestamp
-        /// Whether they change without the drive being asked.
-        var isWrittenDirectly: Bool
+        var accessed: Timestamp?
+        /// Whether they may change without anybody hearing of it.
+        var isMappable: Bool
     }
 
     /// Blocks on this machine's disk, but never 0 for a file with bytes: `tar` and `cp` would take

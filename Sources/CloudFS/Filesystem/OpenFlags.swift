@@ -4,6 +4,10 @@ import Glibc
 enum OpenFlags {
     static func isWritable(_ flags: Int32) -> Bool { flags & O_ACCMODE != O_RDONLY }
     static func isReadable(_ flags: Int32) -> Bool { flags & O_ACCMODE != O_WRONLY }
+    static func access(_ flags: Int32) -> ContentAccess {
+        guard isWritable(flags) else { return .reading }
+        return isReadable(flags) ? .readingAndWriting : .writing
+    }
     static func appends(_ flags: Int32) -> Bool { flags & O_APPEND != 0 }
     static func truncates(_ flags: Int32) -> Bool { flags & O_TRUNC != 0 }
 }

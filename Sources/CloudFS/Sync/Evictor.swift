@@ -34,19 +34,24 @@ final class Evictor: Sendable {
 
     /// Runs until the task is cancelled.
     func run() async {
+        let clock = ContinuousClock()
         while !Task.isCancelled {
-            do throws(CloudFSError) {
-                try await pool.engine { try self.makeRoom() }
-            } catch {
-                logger.error("eviction failed", metadata: ["error": "\(error)"])
+            let duration = await clock.measure {
+                do throws(CloudFSError) {
+                    try await pool.engine { try self.makeRoom() }
+                } catch {
+                    logger.error("eviction failed", metadata: ["error": "\(error)"])
+                }
             }
             await wake.wait()
             // Many closes in a row are one occasion; cancelled, the loop ends.
-            try? await Task.sleep(for: Self.pause)
+            try? await Task.sleep(for: max(Self.pause, duration * Self.rest))
         }
     }
 
     private static let pause = Duration.milliseconds(250)
+    /// How many times as long as it took it rests: it counts all the files that are here.
+    private static let rest = 50
 
     /// Why a file's content stays.
     ///

@@ -10,9 +10,9 @@ final class OpenFile: Sendable {
     let id: ItemID
     let state: Mutex<State>
 
-    init(id: ItemID) {
+    init(id: ItemID, state: consuming State = State()) {
         self.id = id
-        state = Mutex(State())
+        self.state = Mutex(state)
     }
 
     /// What is shown of a file in use, at one moment.
@@ -51,6 +51,9 @@ final class OpenFile: Sendable {
         var isUntouched: Bool
         /// The version in the cloud that was opened, or sent.
         var agreed: String?
+        /// Whether programs can store into mappings, of which nobody hears; when one writes, the
+        /// kernel drops the attributes that it keeps.
+        var isMappable = false
         /// Whether a mapping outlives all handles.
         var isMapped = false
     }
@@ -65,6 +68,8 @@ final class OpenFile: Sendable {
         var size: Int64 = 0
         var modified = Timestamp(nanoseconds: 0)
         var changed = Timestamp(nanoseconds: 0)
+        /// A time of the last access that a program has set and the catalog does not know yet.
+        var accessed: Timestamp?
         /// The version in the cloud that absent bytes are fetched from.
         var base: BaseRecord?
         var isBaseLost = false
@@ -83,11 +88,15 @@ final class OpenFile: Sendable {
         var isDirty = false
         /// Whether size or times here are newer than the catalog's.
         var hasUnsavedChange = false
+        /// For when the catalog was last told to send the changes, if here.
+        var queuedFor: Timestamp?
         /// Counts local changes, so that an upload can tell whether its snapshot is still true.
         var changeCount: UInt64 = 0
         var writesInFlight = 0
         /// Whether the item has no name any more.
         var isUnlinked = false
+        /// Whether the mode has bits that somebody without privileges takes away by a change.
+        var hasSetID = false
         /// Whether the cloud has a newer version, to be applied after the last close.
         var hasNewer = false
         /// How much of the running upload was sent, in bytes; `nil` when none runs.

@@ -1,5 +1,13 @@
 import Synchronization
 
+/// What a handle is for.
+enum ContentAccess: Sendable {
+    case reading
+    case writing
+    /// Nothing less can be mapped for storing into it.
+    case readingAndWriting
+}
+
 /// Content that programs read and write without the drive being asked.
 ///
 /// What they do shows on the disk only: it is looked at where size, times or bytes count. Until it
@@ -13,13 +21,14 @@ extension OpenFiles {
     func expose(
         _ state: inout OpenFile.State,
         _ id: ItemID,
-        forWriting: Bool
+        for access: ContentAccess
     ) throws(CloudFSError) -> Int32? {
+        let forWriting = access != .reading
         if state.handles == 1, state.backing == nil {
             let hasContent = state.generation != 0 || (forWriting && state.base == nil)
             // All of it may be here before it is flushed, and stored as resident: good for reading.
             let isHere = state.plan == nil || (!forWriting && state.plan?.isComplete == true)
-            guard passthrough.mode == .on, isHere, hasContent else { return nil }
+            guard passthrough.mode == .on, isHere, hasContent, !state.hasSetID else { return nil }
             state.backing = passthrough.register(try content(of: &state, id))
         }
         guard let backing = state.backing else { return nil }
@@ -29,6 +38,7 @@ extension OpenFiles {
         // The pages that the kernel kept before are not those that it uses now.
         caches.noteChanged(id)
         if forWriting, state.direct == nil { try beginDirectWriting(&state, id) }
+        if access == .readingAndWriting { state.direct?.isMappable = true }
         return backing
     }
 
@@ -64,6 +74,7 @@ extension OpenFiles {
             try file.state.withLock { state throws(CloudFSError) in
                 let facts = try content(of: &state, id).facts()
                 var direct = OpenFile.DirectWriting(seen: facts, isUntouched: false)
+                direct.isMappable = true
                 direct.isMapped = true
                 setDirect(direct, &state, id)
             }
@@ -126,15 +137,21 @@ extension OpenFiles {
             return false
         }
         try observe(&state, id)
-        let isClean = try catalog.write { writer in
+        if try isSent(state, id) { state.isDirty = false }
+        setDirect(nil, &state, id)
+        return true
+    }
+
+    /// Whether the cloud has everything, so that the item is clean again.
+    private func isSent(_ state: OpenFile.State, _ id: ItemID) throws(CloudFSError) -> Bool {
+        // A new file has never been sent.
+        guard state.direct?.agreed != nil else { return false }
+        return try catalog.write { writer in
             let base = try writer.reader.base(of: id)
             guard state.hasNothingToSend(beside: base) else { return false }
             try writer.markClean(id)
             return true
         }
-        if isClean { state.isDirty = false }
-        setDirect(nil, &state, id)
-        return true
     }
 
     // MARK: - Looking after writers

@@ -22,6 +22,7 @@ extension OpenFiles {
         guard !state.isDirty else { return }
         let notBefore = clocks.now() + quietTime
         try catalog.write { try $0.markDirty(id, notBefore: notBefore) }
+        state.queuedFor = notBefore
         if state.base != nil { try catalog.makeDurable() }
         state.isDirty = true
     }
@@ -224,6 +225,7 @@ extension OpenFiles {
         let allocated = try content.facts().allocated
         let notBefore = clocks.now() + quietTime
         let (size, modified, changed) = (state.size, state.modified, state.changed)
+        let accessed = state.accessed
         try catalog.write { writer in
             try writer.recordContent(
                 id,
@@ -232,16 +234,29 @@ extension OpenFiles {
                 changed: changed,
                 localBytes: allocated
             )
+            if let accessed { try writer.setMetadata(of: id, accessed: accessed, at: changed) }
             if try writer.reader.outboxEntry(of: id) != nil || state.isDirty {
                 try writer.enqueue(id, notBefore: notBefore)
             }
         }
         state.hasUnsavedChange = false
+        state.accessed = nil
+        state.queuedFor = notBefore
     }
 
-    /// Has a change rest for the quiet time from now on, as nobody writes the file any more.
-    func letRest(_ id: ItemID) throws(CloudFSError) {
+    /// Stores what was written through a handle that is closed now, and has it rest for the quiet
+    /// time.
+    func letRest(_ file: OpenFile) throws(CloudFSError) {
         let notBefore = clocks.now() + quietTime
+        let isDone = try file.state.withLock { state throws(CloudFSError) in
+            guard !state.isUnlinked else { return true }
+            try observe(&state, file.id)
+            try save(&state, file.id)
+            guard let queuedFor = state.queuedFor else { return false }
+            return notBefore.since(queuedFor) <= .nanoseconds(CatalogWriter.sameTime)
+        }
+        guard !isDone else { return }
+        let id = file.id
         try catalog.write { writer in
             guard let entry = try writer.reader.outboxEntry(of: id) else {
                 // It was sent while it was open, and written on.
@@ -255,14 +270,52 @@ extension OpenFiles {
         }
     }
 
-    /// Sets the time of the last change, as `utimensat` does.
+    /// Sets the time of the last change, as `utimensat` does; the catalog is left to the caller.
     func setModified(_ moment: Timestamp, of file: OpenFile) throws(CloudFSError) {
         try file.state.withLock { state throws(CloudFSError) in
             try observe(&state, file.id)
-            state.modified = moment
+            try setModified(moment, &state, file.id)
             state.changed = clocks.now()
-            if state.isDirty { state.hasUnsavedChange = true }
         }
+    }
+
+    /// Sets times of a new file that is being written, to be stored with its size, and sent with
+    /// its bytes.
+    ///
+    /// - Returns: Whether it is one.
+    func setTimes(
+        of file: OpenFile,
+        modified: Timestamp?,
+        accessed: Timestamp?,
+        changed: Timestamp
+    ) throws(CloudFSError) -> Bool {
+        try file.state.withLock { state throws(CloudFSError) in
+            guard state.isLoaded, state.base == nil, state.isDirty, state.writers > 0 else {
+                return false
+            }
+            try observe(&state, file.id)
+            if let modified { try setModified(modified, &state, file.id) }
+            if let accessed { state.accessed = accessed }
+            state.changed = changed
+            state.hasUnsavedChange = true
+            state.changeCount += 1
+            return true
+        }
+    }
+
+    private func setModified(
+        _ moment: Timestamp,
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) {
+        // After a crash the content file tells the time of what is not clean.
+        if state.isDirty, state.generation != 0 {
+            try content(of: &state, id).setModified(moment)
+            state.direct?.seen.modified = moment
+            state.direct?.isUntouched = false
+            state.hasUnsavedChange = true
+        }
+        state.modified = moment
     }
 
     /// Makes content, size and the item's place in the tree survive a power failure.

@@ -68,6 +68,28 @@ final class OpenFiles: Sendable {
         return file
     }
 
+    /// Begins to use a file that is just being made, with no content in the cloud, inside the
+    /// transaction that makes it: nobody else can know it yet.
+    ///
+    /// - Returns: Its live state, to be released; or to be abandoned, if it is not made after all.
+    func begin(
+        _ record: ItemRecord,
+        content: ContentFile,
+        queuedFor: Timestamp
+    ) -> OpenFile {
+        var state = OpenFile.State()
+        state.read(record)
+        state.content = content
+        state.queuedFor = queuedFor
+        state.isLoaded = true
+        let file = OpenFile(id: record.id, state: state)
+        table.withLock { $0[record.id] = Slot(file: file, uses: 1, begun: 1) }
+        return file
+    }
+
+    /// Forgets a file that was not made.
+    func abandon(_ file: OpenFile) { drop(file) }
+
     /// Another use of a file that is in use already.
     func retain(_ file: OpenFile) {
         table.withLock { table in
@@ -112,6 +134,11 @@ final class OpenFiles: Sendable {
         table.withLock { $0[id]?.file }
     }
 
+    /// Notes a new mode of a file that may be in use.
+    func noteSetID(_ hasSetID: Bool, of id: ItemID) {
+        live(id)?.state.withLock { $0.hasSetID = hasSetID }
+    }
+
     private func drop(_ file: OpenFile) {
         table.withLock { table in
             guard var slot = table[file.id] else { return }
@@ -122,24 +149,19 @@ final class OpenFiles: Sendable {
 
     private func load(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
         guard !state.isLoaded else { return }
-        let (record, base, ranges, newer, name) = try catalog.read { reader in
+        let (record, base, ranges, newer, name) = try catalog.readFew { reader in
             let record = try reader.existing(id)
+            let isPartial = record.item.content.residency == .partial
             return (
-                record, try reader.base(of: id), try reader.ranges(of: id),
+                record, try reader.base(of: id), isPartial ? try reader.ranges(of: id) : [],
                 try reader.newer(of: id), try reader.name(of: id)
             )
         }
         guard record.item.kind == .file else {
             throw CloudFSError(.isDirectory, "only files have content", item: id)
         }
-        state.generation = record.item.content.generation
-        state.residency = record.item.content.residency
-        state.size = record.item.size
-        state.modified = record.item.metadata.modified
-        state.changed = record.item.changed
-        state.isDirty = record.item.content.cleanliness != .clean
+        state.read(record)
         state.base = base
-        state.isBaseLost = record.isBaseLost
         state.hasNewer = newer != nil
         state.isUnlinked = name == nil
         if state.residency != .resident {
@@ -274,7 +296,7 @@ final class OpenFiles: Sendable {
     }
 
     /// The nanosecond of the day, or one more than the last: unique across restarts too.
-    private func nextGeneration() -> Int64 {
+    func nextGeneration() -> Int64 {
         let now = clocks.now().nanoseconds
         return lastGeneration.withLock { last in
             last = max(last + 1, now)
@@ -292,6 +314,20 @@ final class OpenFiles: Sendable {
             try writer.setRanges(plan.present.ranges, of: id, localBytes: allocated)
         }
         state.unstoredBytes = 0
+    }
+}
+
+extension OpenFile.State {
+    /// Takes over what the item's row tells.
+    fileprivate mutating func read(_ record: ItemRecord) {
+        generation = record.item.content.generation
+        residency = record.item.content.residency
+        size = record.item.size
+        modified = record.item.metadata.modified
+        changed = record.item.changed
+        isDirty = record.item.content.cleanliness != .clean
+        isBaseLost = record.isBaseLost
+        hasSetID = record.item.metadata.permissions.hasSetID
     }
 }
 

@@ -275,7 +275,7 @@ final class RemoteApplier: Sendable {
         _ moves: [RemoteID: ItemID] = [:],
         next: PageToken? = nil
     ) throws(CloudFSError) -> PageChanges.Outcome {
-        try catalog.write { writer in
+        try catalog.write(isLong: true) { writer in
             let (folder, mark) = (listing.folder, listing.mark)
             guard try isStill(folder, at: listing.path, since: mark, writer.reader) else {
                 return PageChanges.Outcome(skipped: Set(items.map(\.id)))

@@ -35,10 +35,10 @@ struct WriterWatch: Sendable {
             let (outdated, failures) = try await pool.engine {
                 var (ended, failures) = self.files.lookAfterWriters()
                 for file in ended {
-                    do throws(CloudFSError) { try self.files.release(file) } catch {
+                    do throws(CloudFSError) { try self.files.letRest(file) } catch {
                         failures[file.id] = error
                     }
-                    do throws(CloudFSError) { try self.files.letRest(file.id) } catch {
+                    do throws(CloudFSError) { try self.files.release(file) } catch {
                         failures[file.id] = error
                     }
                 }

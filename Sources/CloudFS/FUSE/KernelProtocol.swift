@@ -2,12 +2,16 @@ import CFuse
 import Glibc
 import Synchronization
 
-/// Speaks of passthrough with the kernel for a libfuse that does not know it.
+/// Speaks with the kernel of what Debian's libfuse does not know.
 ///
-/// It sees every message of the connection on its way: it accepts the kernel's offer in the reply
+/// It sees every message of the connection on its way: it accepts the kernel's offers in the reply
 /// to the first request, and puts the ids of content files into replies to opens. The layouts are
 /// those of `<linux/fuse.h>` from Linux 6.9 on.
-final class PassthroughProtocol: Sendable {
+///
+/// - Passthrough: see `Passthrough`.
+/// - `HANDLE_KILLPRIV_V2`: the drive takes set-user-id from what is changed. Else the kernel asks
+///   for an attribute before every `write`, also of a file that it writes by itself.
+final class KernelProtocol: Sendable {
     private enum Layout {
         static let requestOpcode = 4
         static let requestUnique = 8
@@ -26,14 +30,25 @@ final class PassthroughProtocol: Sendable {
         static let openFlags = 8
         static let openBacking = 12
 
+        static let handlesSetID: UInt32 = 1 << 28
         static let hasFlags2: UInt32 = 1 << 30
         static let passthrough: UInt32 = 1 << (37 - 32)
         static let opensPassthrough: UInt32 = 1 << 7
     }
 
+    /// The kernel's first request.
+    private struct Hello {
+        var unique: UInt64
+        var flags: UInt32
+        var flags2: UInt32
+
+        var offersPassthrough: Bool {
+            flags & Layout.hasFlags2 != 0 && flags2 & Layout.passthrough != 0
+        }
+    }
+
     private struct State {
-        /// The number of the kernel's first request, if it offers passthrough.
-        var hello: UInt64?
+        var hello: Hello?
         var backings: [pthread_t: Int32] = [:]
     }
 
@@ -53,18 +68,19 @@ final class PassthroughProtocol: Sendable {
     ///
     /// The session's user data is its `SessionContext`.
     func install(in session: OpaquePointer) {
-        guard passthrough.isWanted else { return }
-        passthrough.end(because: "the kernel does not offer it; Linux 6.9 and later do")
+        if passthrough.isWanted {
+            passthrough.end(because: "the kernel does not offer it; Linux 6.9 and later do")
+        }
         var calls = fuse_custom_io(
             writev: { device, pieces, count, data in
                 guard let pieces else { return -1 }
-                let own = SessionContext.of(data).passthrough
+                let own = SessionContext.of(data).kernel
                 return own.send(pieces, Int(count), to: device)
             },
             read: { device, buffer, size, data in
                 let count = Glibc.read(device, buffer, size)
                 guard count > 0, let buffer else { return count }
-                let own = SessionContext.of(data).passthrough
+                let own = SessionContext.of(data).kernel
                 own.noteRequest(UnsafeRawBufferPointer(start: buffer, count: count))
                 return count
             },
@@ -76,7 +92,9 @@ final class PassthroughProtocol: Sendable {
             }
         )
         let result = fuse_session_custom_io(session, &calls, fuse_session_fd(session))
-        if result != 0 { passthrough.end(because: "libfuse does not let its messages be seen") }
+        if result != 0, passthrough.isWanted {
+            passthrough.end(because: "libfuse does not let its messages be seen")
+        }
     }
 
     /// Puts the id of a content file into the reply to an open that `reply` sends.
@@ -101,11 +119,15 @@ final class PassthroughProtocol: Sendable {
             message.loadUnaligned(fromByteOffset: Layout.requestOpcode, as: UInt32.self)
                 == Layout.hello
         else { return }
-        let unique = message.loadUnaligned(fromByteOffset: Layout.requestUnique, as: UInt64.self)
-        let flags = message.loadUnaligned(fromByteOffset: Layout.offeredFlags, as: UInt32.self)
-        let more = message.loadUnaligned(fromByteOffset: Layout.offeredFlags2, as: UInt32.self)
-        guard flags & Layout.hasFlags2 != 0, more & Layout.passthrough != 0 else { return }
-        state.withLock { $0.hello = unique }
+        func field<Value: FixedWidthInteger & BitwiseCopyable>(_ offset: Int) -> Value {
+            message.loadUnaligned(fromByteOffset: offset, as: Value.self)
+        }
+        let hello = Hello(
+            unique: field(Layout.requestUnique),
+            flags: field(Layout.offeredFlags),
+            flags2: field(Layout.offeredFlags2)
+        )
+        state.withLock { $0.hello = hello }
     }
 
     private func send(
@@ -113,26 +135,36 @@ final class PassthroughProtocol: Sendable {
         _ count: Int,
         to device: Int32
     ) -> Int {
-        let isHello = !hasGreeted.load(ordering: .relaxed) && accept(pieces, count)
+        let agreed = hasGreeted.load(ordering: .relaxed) ? nil : accept(pieces, count)
         // What this thread counted itself, it sees.
-        if !isHello, count == 2, pendingCount.load(ordering: .relaxed) > 0 { expose(pieces[1]) }
+        if agreed == nil, count == 2, pendingCount.load(ordering: .relaxed) > 0 {
+            expose(pieces[1])
+        }
         let result = writev(device, pieces, Int32(count))
-        if isHello, result >= 0 { passthrough.begin(device: device, store: store) }
+        if result >= 0, agreed == .passthrough { passthrough.begin(device: device, store: store) }
         return result
     }
 
-    /// Accepts the offer, if this is the reply to it.
-    private func accept(_ pieces: UnsafeMutablePointer<iovec>, _ count: Int) -> Bool {
+    private enum Agreement {
+        case passthrough
+        case withoutPassthrough
+    }
+
+    /// Accepts what the kernel offers, if this is the reply to it.
+    private func accept(_ pieces: UnsafeMutablePointer<iovec>, _ count: Int) -> Agreement? {
         guard count == 2, pieces[1].iov_len >= Layout.helloReply, let header = pieces[0].iov_base,
             let reply = pieces[1].iov_base, let hello = state.withLock({ $0.hello }),
-            header.loadUnaligned(fromByteOffset: Layout.replyUnique, as: UInt64.self) == hello
-        else { return false }
+            header.loadUnaligned(fromByteOffset: Layout.replyUnique, as: UInt64.self)
+                == hello.unique
+        else { return nil }
         hasGreeted.store(true, ordering: .relaxed)
+        Self.add(hello.flags & Layout.handlesSetID, to: reply + Layout.acceptedFlags)
+        guard passthrough.isWanted, hello.offersPassthrough else { return .withoutPassthrough }
         Self.add(Layout.hasFlags2, to: reply + Layout.acceptedFlags)
         Self.add(Layout.passthrough, to: reply + Layout.acceptedFlags2)
         // Content files may be on a disk, but on no file system that is stacked on another.
         Self.add(1, to: reply + Layout.stackDepth)
-        return true
+        return .passthrough
     }
 
     private func expose(_ piece: iovec) {
