@@ -88,6 +88,13 @@ extension CatalogReader {
         try base("remote_id = ?", [remoteID.rawValue])
     }
 
+    func hasBases(in parent: ItemID) throws -> Bool {
+        try Bool.fetchOne(
+            database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM base WHERE parent = ?)"),
+            arguments: [parent.rawValue]
+        ) ?? false
+    }
+
     /// All that the cloud has in a folder, as last agreed.
     func bases(in parent: ItemID) throws -> [BaseRecord] {
         try Row.fetchAll(
@@ -112,73 +119,6 @@ extension CatalogReader {
             if isAskedFor(row.bytes(1)) { items.append(ItemID(row[0])) }
         }
         return items
-    }
-
-    /// Items of a folder of which only listings are known, in the order of their names.
-    func sketches(
-        in folder: ItemID,
-        after name: [UInt8],
-        limit: Int
-    ) throws -> [RemoteItem] {
-        let statement = try database.cachedStatement(
-            sql: """
-                SELECT \(ItemRecord.columns), \(BaseRecord.columns)
-                FROM base JOIN item ON item.id = base.item
-                WHERE base.parent = ? AND base.name > ? AND base.metadata_version >= '~'
-                ORDER BY base.name LIMIT ?
-                """
-        )
-        let rows = try Row.fetchAll(
-            statement,
-            arguments: [folder.rawValue, name.asBlob, limit]
-        )
-        return try rows.map { row in
-            let item = try ItemRecord(row: row).item
-            let base = BaseRecord(row: row, from: ItemRecord.columnCount)
-            return RemoteItem(
-                id: base.remoteID,
-                documentID: item.documentID,
-                name: try ItemName(base.name),
-                kind: item.kind,
-                size: base.size,
-                metadata: item.metadata,
-                version: base.version.fromSketch,
-                isSketch: true
-            )
-        }
-    }
-
-    /// How many items of a folder are known from listings only, counted up to `limit`.
-    func sketchCount(in folder: ItemID, limit: Int) throws -> Int {
-        try Int.fetchOne(
-            database.cachedStatement(
-                sql: """
-                    SELECT count(*) FROM (SELECT 1 FROM base
-                    WHERE parent = ? AND metadata_version >= '~' LIMIT ?)
-                    """
-            ),
-            arguments: [folder.rawValue, limit]
-        ) ?? 0
-    }
-
-    /// Folders with items that are known from listings only, as long as those are few in all.
-    func sketchedFolders(itemLimit: Int) throws -> [ItemID] {
-        let statement = try database.cachedStatement(
-            sql: """
-                SELECT parent, count(*) FROM (
-                    SELECT parent FROM base WHERE metadata_version >= '~' ORDER BY parent LIMIT ?)
-                GROUP BY parent
-                """
-        )
-        return try Row.fetchAll(statement, arguments: [itemLimit]).map { ItemID($0[0]) }
-    }
-
-    /// Where the first listing of a folder goes on, if it was interrupted.
-    func listingPage(of folder: ItemID) throws -> PageToken? {
-        try String.fetchOne(
-            database.cachedStatement(sql: "SELECT page FROM listing WHERE folder = ?"),
-            arguments: [folder.rawValue]
-        ).map { PageToken($0) }
     }
 
     /// Where the item is in the cloud; `nil` if the cloud does not have it.
@@ -217,42 +157,6 @@ extension CatalogReader {
             ),
             arguments: [id.rawValue]
         ).map { ItemVersion(content: $0[0], metadata: $0[1]) }
-    }
-
-    /// Folders whose children are not known yet, nearest to the root first.
-    func unlistedFolders(limit: Int) throws -> [ItemID] {
-        try Int64.fetchAll(
-            database.cachedStatement(
-                sql: """
-                    SELECT item.id FROM item JOIN base ON base.item = item.id
-                    WHERE item.kind = 2 AND item.is_listed = 0 ORDER BY item.id LIMIT ?
-                    """
-            ),
-            arguments: [limit]
-        ).map { ItemID($0) }
-    }
-
-    /// The folders of the cloud whose children are known, in the order they became known.
-    func listedFolders(after id: ItemID, through last: ItemID, limit: Int) throws -> [ItemID] {
-        try Int64.fetchAll(
-            database.cachedStatement(
-                sql: """
-                    SELECT item.id FROM item JOIN base ON base.item = item.id
-                    WHERE item.kind = 2 AND item.is_listed = 1 AND item.id > ? AND item.id <= ?
-                    ORDER BY item.id LIMIT ?
-                    """
-            ),
-            arguments: [id.rawValue, last.rawValue, limit]
-        ).map { ItemID($0) }
-    }
-
-    /// The last of the folders whose children are known.
-    func lastListedFolder() throws -> ItemID? {
-        try Int64.fetchOne(
-            database.cachedStatement(
-                sql: "SELECT max(id) FROM item WHERE kind = 2 AND is_listed = 1"
-            )
-        ).map { ItemID($0) }
     }
 
     /// Items that are conflict versions of other documents.
@@ -383,25 +287,6 @@ extension CatalogWriter {
 
     func clearNewer(of id: ItemID) throws {
         try execute("DELETE FROM newer WHERE item = ?", [id.rawValue])
-    }
-
-    func setListed(_ isListed: Bool, of id: ItemID) throws {
-        try execute(
-            "UPDATE item SET is_listed = ? WHERE id = ?",
-            [isListed, id.rawValue]
-        )
-        if isListed { try setListingPage(nil, of: id) }
-    }
-
-    /// Notes how far the first listing of a folder has come.
-    func setListingPage(_ page: PageToken?, of folder: ItemID) throws {
-        guard let page else {
-            return try execute("DELETE FROM listing WHERE folder = ?", [folder.rawValue])
-        }
-        try execute(
-            "INSERT OR REPLACE INTO listing (folder, page) VALUES (?, ?)",
-            [folder.rawValue, page.rawValue]
-        )
     }
 
     func setSize(_ size: Int64, of id: ItemID) throws {

@@ -3,7 +3,7 @@ import Collections
 /// Comparing folders with the cloud.
 extension ChangeFeed {
     /// How many folders are listed at once.
-    private static let parallelListings = 6
+    private static let parallelListings = 16
 
     /// Lists folders, and the new ones found in them; then removes what none of them has.
     ///

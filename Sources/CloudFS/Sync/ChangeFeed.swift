@@ -31,6 +31,8 @@ final class ChangeFeed: Sendable {
         /// When folders were last listed, or somebody's opening them led to it.
         var looks: [ItemID: Duration] = [:]
         var hasCompared = false
+        /// How many list folders that nobody listed before.
+        var firstListings = 0
     }
 
     var catalog: Catalog { applier.catalog }
@@ -230,6 +232,7 @@ final class ChangeFeed: Sendable {
     /// - Throws: `offline` or `timedOut` when they cannot be known; never `notFound` for that
     /// reason.
     func ensureListed(_ folder: ItemID) async throws(CloudFSError) {
+        applier.precedence.noteListing()
         let outcome = try await list(folder, depth: .few)
         enqueueUnlisted(outcome)
         if outcome.hasSketches { noteSketches(in: [folder]) }
@@ -242,6 +245,7 @@ final class ChangeFeed: Sendable {
     ///   tells the rest, and `lookClosely` waits for it.
     func noteOpened(_ folder: ItemID) throws(CloudFSError) -> Bool {
         noteUse()
+        if isListingFirst { applier.precedence.noteListing() }
         guard !applier.provider.capabilities.contains(.hearsAll), noteLook(at: folder) else {
             return false
         }
@@ -251,6 +255,9 @@ final class ChangeFeed: Sendable {
         if count > limit { noteSketches(in: [folder]) }
         return (1...limit).contains(count) && connection.isOnline
     }
+
+    /// Whether folders are being listed that nobody listed before.
+    private var isListingFirst: Bool { state.withLock { $0.firstListings > 0 } }
 
     /// - Returns: Whether the last look was long enough ago for another one.
     private func noteLook(at folder: ItemID) -> Bool {
@@ -366,6 +373,8 @@ final class ChangeFeed: Sendable {
     }
 
     func scanUnlisted() async throws(CloudFSError) {
+        state.withLock { $0.firstListings += 1 }
+        defer { state.withLock { $0.firstListings -= 1 } }
         var last: [ItemID] = []
         while !Task.isCancelled {
             let batch = try await pool.engine {

@@ -1,19 +1,23 @@
 import Synchronization
 
-/// Lets work that nobody waits for make room: comparisons for uploads, and both for programs that
-/// use the drive.
+/// Lets work that nobody waits for make room: comparisons for uploads, and both for programs.
 ///
 /// All need the same cores and the catalog's one writer. Background work asks between small
-/// pieces; it is held back, but never stopped.
+/// pieces; it is held back, but never stopped. While a program goes through folders that nobody
+/// listed before, comparisons go on: they bring what it wants next.
 final class Precedence: Sendable {
     /// When a program last asked for something, in nanoseconds of `Clocks.elapsed`.
     private let lastUse = Atomic<Int64>(.min)
     /// The same for what is being sent.
     private let lastUpload = Atomic<Int64>(.min)
+    /// The same for folders that nobody listed before.
+    private let lastListing = Atomic<Int64>(.min)
     private let clocks: Clocks
 
     /// How long after a request the next one is expected.
     private static let rest = Duration.milliseconds(10)
+    /// How long after a listing the next one is expected.
+    private static let listingRest = Duration.milliseconds(200)
     /// How long one piece of background work waits at most.
     private static let limit = Duration.milliseconds(200)
 
@@ -24,6 +28,11 @@ final class Precedence: Sendable {
     /// Notes a request of a program.
     func noteUse() {
         lastUse.store(Self.nanoseconds(clocks.elapsed()), ordering: .relaxed)
+    }
+
+    /// Notes that a program opens folders while such are listed for the first time.
+    func noteListing() {
+        lastListing.store(Self.nanoseconds(clocks.elapsed()), ordering: .relaxed)
     }
 
     /// Notes that something is being sent.
@@ -43,14 +52,21 @@ final class Precedence: Sendable {
     }
 
     /// Whether others go first now.
+    ///
+    /// - Parameter toUploads: Whether a comparison asks, and not an upload.
     func isDue(toUploads: Bool) -> Bool {
-        isRecent(lastUse) || (toUploads && isRecent(lastUpload))
+        guard toUploads else { return isRecent(lastUse) }
+        if isRecent(lastListing, Self.listingRest) { return false }
+        return isRecent(lastUse) || isRecent(lastUpload)
     }
 
-    private func isRecent(_ moment: borrowing Atomic<Int64>) -> Bool {
+    private func isRecent(
+        _ moment: borrowing Atomic<Int64>,
+        _ limit: Duration = rest
+    ) -> Bool {
         let last = moment.load(ordering: .relaxed)
         return last != .min
-            && Self.nanoseconds(clocks.elapsed()) - last < Self.nanoseconds(Self.rest)
+            && Self.nanoseconds(clocks.elapsed()) - last < Self.nanoseconds(limit)
     }
 
     private static func nanoseconds(_ duration: Duration) -> Int64 {

@@ -17,6 +17,8 @@ final class RemoteApplier: Sendable {
     let logger: Logger
     let precedence: Precedence
     private let detailsLeft = Mutex(firstDetails)
+    /// Whether the catalog knows that the container is not empty.
+    private let hasItems = Atomic(false)
 
     struct Options: Sendable {
         /// Names conflict versions made here.
@@ -119,6 +121,10 @@ final class RemoteApplier: Sendable {
         let mark: UInt64
         /// Whether the folder was never listed completely before.
         let isFirst: Bool
+        /// Whether nothing in it was known when the listing began.
+        let isNew: Bool
+        /// Whether the catalog knows that it is complete.
+        var isMarked = false
         /// Where it begins; `nil` for the beginning.
         var first: PageToken?
         /// Hashes of the names that the cloud has.
@@ -143,13 +149,15 @@ final class RemoteApplier: Sendable {
             guard let path, let record else {
                 throw CloudFSError(.notFound, "the cloud does not have the folder", item: folder)
             }
+            let first = record.isListed ? nil : try reader.listingPage(of: folder)
             return Listing(
                 folder: folder,
                 path: path,
                 depth: depth,
                 mark: mark,
                 isFirst: !record.isListed,
-                first: record.isListed ? nil : try reader.listingPage(of: folder)
+                isNew: try !record.isListed && first == nil && !reader.hasBases(in: folder),
+                first: first
             )
         }
     }
@@ -193,20 +201,9 @@ final class RemoteApplier: Sendable {
     /// - Returns: What the catalog has and the listing lacks.
     private func finish(_ listing: Listing) throws(CloudFSError) -> [ItemID] {
         let folder = listing.folder
-        let (record, hasItems) = try catalog.read { reader in
-            let record = try reader.existing(folder)
-            let container = try reader.containers().first { $0.id == record.item.container }
-            return (record, container?.hasItems == true)
-        }
-        let isFull = !listing.seen.isEmpty && !hasItems
-        if !record.isListed || isFull {
-            try catalog.write { writer in
-                if !record.isListed { try writer.setListed(true, of: folder) }
-                if isFull { try writer.setHasItems(record.item.container) }
-            }
-        }
+        try mark(listing)
         // What was listed before an interruption may be there and was not seen now.
-        guard listing.first == nil else { return [] }
+        guard listing.first == nil, !listing.isNew else { return [] }
         return try catalog.read { reader in
             guard try isStill(folder, at: listing.path, since: listing.mark, reader) else {
                 return []
@@ -222,12 +219,30 @@ final class RemoteApplier: Sendable {
         }
     }
 
+    /// Stores that a folder is listed, if its last page did not do that.
+    private func mark(_ listing: Listing) throws(CloudFSError) {
+        let isFull = !listing.seen.isEmpty && !hasItems.load(ordering: .relaxed)
+        guard !listing.isMarked || isFull else { return }
+        let record = try catalog.readFew { try $0.existing(listing.folder) }
+        guard !record.isListed || isFull else { return }
+        try catalog.write { writer in
+            if !record.isListed { try writer.setListed(true, of: listing.folder) }
+            if isFull { try writer.setHasItems(record.item.container) }
+        }
+        if isFull { hasItems.store(true, ordering: .relaxed) }
+    }
+
     private func apply(
         _ page: ListingPage,
         to listing: inout Listing
     ) async throws(CloudFSError) {
         let folder = listing.folder
-        var compared = try await pool.engine { try self.compare(page.items, in: folder) }
+        var compared = Comparison()
+        if listing.isNew, !provider.capabilities.contains(.stableIDs) {
+            compared.new = page.items
+        } else {
+            compared = try await pool.engine { try self.compare(page.items, in: folder) }
+        }
         for name in compared.unchanged { listing.seen.insert(name.hashValue) }
         guard !compared.changed.isEmpty || !compared.new.isEmpty else { return }
         var differing = try await provider.details(of: compared.changed, in: listing.path)
@@ -253,9 +268,17 @@ final class RemoteApplier: Sendable {
         for start in stride(from: 0, to: max(found.count, 1), by: Self.sliceCount) {
             let slice = Array(found[start..<min(start + Self.sliceCount, found.count)])
             let isLast = start + Self.sliceCount >= found.count
+            let isEnd = isLast && page.next == nil
             let changed = try await pool.engine {
-                try self.apply(slice, of: current, movedItems, next: isLast ? page.next : nil)
+                try self.apply(
+                    slice,
+                    of: current,
+                    movedItems,
+                    next: isLast ? page.next : nil,
+                    isEnd: isEnd
+                )
             }
+            listing.isMarked = isEnd
             hub.publish(changed.changes)
             if changed.hasWanted { files.wanted.raise() }
             listing.outcome.unlisted += changed.unlisted
@@ -273,7 +296,8 @@ final class RemoteApplier: Sendable {
         _ items: [RemoteItem],
         of listing: Listing,
         _ moves: [RemoteID: ItemID] = [:],
-        next: PageToken? = nil
+        next: PageToken? = nil,
+        isEnd: Bool = false
     ) throws(CloudFSError) -> PageChanges.Outcome {
         try catalog.write(isLong: true) { writer in
             let (folder, mark) = (listing.folder, listing.mark)
@@ -291,6 +315,7 @@ final class RemoteApplier: Sendable {
             if let next, listing.isFirst, provider.capabilities.contains(.lastingPages) {
                 try writer.setListingPage(next, of: folder)
             }
+            if isEnd, listing.isFirst { try writer.setListed(true, of: folder) }
             return page.result
         }
     }

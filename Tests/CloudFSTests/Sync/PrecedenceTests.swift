@@ -35,6 +35,17 @@ import Testing
         #expect(!precedence.isDue(toUploads: true))
     }
 
+    @Test func `comparisons go on while a program waits for listings, and uploads do not`() async {
+        precedence.noteUse()
+        precedence.noteUpload()
+        precedence.noteListing()
+        #expect(!precedence.isDue(toUploads: true) && precedence.isDue(toUploads: false))
+        await precedence.giveWay()
+        clock.advance(by: .milliseconds(200))
+        precedence.noteUse()
+        #expect(precedence.isDue(toUploads: true))
+    }
+
     @Test func `what gives way is held back and not stopped`() async {
         let busy = Precedence(clocks: .system)
         let program = Task {

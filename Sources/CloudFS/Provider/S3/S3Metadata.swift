@@ -155,12 +155,26 @@ enum S3Metadata {
     }
 
     /// The stored identity, or one that every device derives alike.
+    ///
+    /// Those of one folder begin alike: catalogs keep them together, and a listing changes few
+    /// pages of their index.
     static func documentID(
         _ headers: [String: String],
         key: [UInt8],
         container: String
     ) -> DocumentID {
         if let text = headers["cloudfs-id"], let id = DocumentID(text) { return id }
+        let slash = UInt8(ascii: "/")
+        let end = key.last == slash ? key.count - 1 : key.count
+        let folder = key[..<(key[..<end].lastIndex(of: slash) ?? 0)]
+        return DocumentID(
+            high: digest(of: folder, in: container).high,
+            low: digest(of: key[...], in: container).low
+        )
+    }
+
+    /// 128 bits that stand for a key.
+    static func digest(of key: ArraySlice<UInt8>, in container: String) -> DocumentID {
         let digest = Array(SHA256.hash(data: Array("\(container)\n".utf8) + key))
         func word(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
         return DocumentID(high: word(digest[0..<8]), low: word(digest[8..<16]))

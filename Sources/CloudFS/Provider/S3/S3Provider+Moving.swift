@@ -7,7 +7,7 @@ extension S3Provider {
     var movesFolder: [UInt8] { keys.room + Array("moves/".utf8) }
 
     private func intentKey(_ source: [UInt8], _ target: [UInt8]) -> [UInt8] {
-        let name = S3Metadata.documentID([:], key: source + [0] + target, container: identity)
+        let name = S3Metadata.digest(of: source + [0] + target, in: identity)
         return movesFolder + Array("\(name)".utf8)
     }
 

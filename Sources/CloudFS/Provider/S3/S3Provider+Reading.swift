@@ -206,7 +206,7 @@ extension S3Provider {
     private static func remoteID(_ key: [UInt8]) -> RemoteID {
         let text = URIEncoding.encode(key, keepingSlash: true)
         guard text.utf8.count > 400 else { return RemoteID(text) }
-        let digest = S3Metadata.documentID([:], key: key, container: "")
+        let digest = S3Metadata.digest(of: key[...], in: "")
         return RemoteID(text.prefix(360) + "#\(digest)")
     }
 
