@@ -9,6 +9,7 @@ extension Filesystem {
                 return try self.opened(id)
             }
         }
+        feed.applier.precedence.noteListing()
         return .pending { () throws(CloudFSError) in
             try await self.ensureListed(id, within: self.options.listingDeadline)
             return try self.opened(id)

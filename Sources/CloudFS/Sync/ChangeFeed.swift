@@ -232,7 +232,6 @@ final class ChangeFeed: Sendable {
     /// - Throws: `offline` or `timedOut` when they cannot be known; never `notFound` for that
     /// reason.
     func ensureListed(_ folder: ItemID) async throws(CloudFSError) {
-        applier.precedence.noteListing()
         let outcome = try await list(folder, depth: .few)
         enqueueUnlisted(outcome)
         if outcome.hasSketches { noteSketches(in: [folder]) }

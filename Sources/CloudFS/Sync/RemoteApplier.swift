@@ -16,6 +16,9 @@ final class RemoteApplier: Sendable {
     let options: Options
     let logger: Logger
     let precedence: Precedence
+    /// Stores what comparisons found, one page after the other: who stores something for a program
+    /// waits for one of them at most.
+    private let comparing = BlockingPool(name: "cloudfs.comparing", width: 1)
     private let detailsLeft = Mutex(firstDetails)
     /// Whether the catalog knows that the container is not empty.
     private let hasItems = Atomic(false)
@@ -269,6 +272,7 @@ final class RemoteApplier: Sendable {
             let slice = Array(found[start..<min(start + Self.sliceCount, found.count)])
             let isLast = start + Self.sliceCount >= found.count
             let isEnd = isLast && page.next == nil
+            let pool = listing.depth == .names ? comparing : pool
             let changed = try await pool.engine {
                 try self.apply(
                     slice,
