@@ -1,7 +1,7 @@
 /// What one handle has read in a row.
 ///
-/// The window grows no faster than what was read, so that a reader who stops leaves at most as
-/// much unread as it has read, and 1 MiB.
+/// The window grows with what was read, so that a reader who stops leaves at most four times as
+/// much unread as it has read.
 struct ReadStream: Sendable {
     var handle: UInt64
     /// Where the next read begins if the handle goes on.
@@ -40,8 +40,8 @@ struct ReadStream: Sendable {
         readInWindow += count
     }
 
-    /// Opens the window once enough was read in a row, and doubles it each time it was read
-    /// through.
+    /// Opens the window once enough was read in a row, and makes it four times as large each time
+    /// it was read through.
     mutating func growWindow(atMost largest: Int64) {
         if window == 0 {
             guard isHabit else { return }
@@ -50,7 +50,7 @@ struct ReadStream: Sendable {
         }
         while readInWindow >= window {
             readInWindow -= window
-            window = min(window * 2, largest)
+            window = min(window * 4, largest)
         }
     }
 
@@ -76,7 +76,10 @@ extension HydrationPlan {
             if streams.count == Self.maximumStreams { streams.removeFirst() }
         }
         stream.growWindow(atMost: settings.largestWindow)
-        if stream.window > 0, fetchedEnd(from: stream.next) - stream.next < stream.window / 2 {
+        // By whole requests, as long as the window holds two of them.
+        let step = min(stream.window / 2, requestLength(window: stream.window))
+        let ahead = fetchedEnd(from: stream.next) - stream.next
+        if stream.window > 0, ahead <= stream.window - step {
             stream.aheadEnd = max(stream.aheadEnd, min(size, stream.next + stream.window))
         }
         streams.append(stream)

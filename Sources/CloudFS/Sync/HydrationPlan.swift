@@ -30,7 +30,7 @@ struct HydrationPlan: Sendable {
         /// How few bytes a request for more than what a reader waits for has.
         var shortestRequest: Int64 = 4 << 20
         /// How far is read ahead of a sequential reader at most.
-        var largestWindow: Int64 = 64 << 20
+        var largestWindow: Int64 = 256 << 20
         /// How long a reader waits without any progress on its bytes.
         var stallTimeout: Duration = .seconds(30)
         /// How long a range that failed goes on failing without being asked for.

@@ -19,7 +19,7 @@ final class Precedence: Sendable {
     /// How long after a listing the next one is expected.
     private static let listingRest = Duration.milliseconds(200)
     /// How long one piece of background work waits at most.
-    private static let limit = Duration.milliseconds(200)
+    private static let limit = Duration.seconds(1)
 
     init(clocks: Clocks) {
         self.clocks = clocks
