@@ -11,6 +11,11 @@ from mountbench import machine, settings
 from mountbench.simulator import Simulator
 
 
+# How long a peer may be busy with itself, and how much processor time in half a second is none.
+_PATIENCE = 60
+_IDLE = 0.02
+
+
 class Native:
     """The local disk, which is beside every peer in every run."""
 
@@ -28,6 +33,9 @@ class Native:
 
     def wipe(self, folder: str) -> None:
         shutil.rmtree(self.data / folder, ignore_errors=True)
+
+    def settle(self) -> None:
+        pass
 
     def stop(self) -> None:
         pass
@@ -92,6 +100,17 @@ class Peer:
         shutil.rmtree(self._cache, ignore_errors=True)
         self._simulator.remove(folder + "/")
         self._start()
+        self.settle()
+
+    def settle(self) -> None:
+        """Waits until the peer does nothing by itself any more, such as comparing the bucket."""
+        deadline = time.monotonic() + _PATIENCE
+        used = machine.usage(self.process_id)["cpu_s"]
+        while time.monotonic() < deadline:
+            time.sleep(0.5)
+            before, used = used, machine.usage(self.process_id)["cpu_s"]
+            if used - before <= _IDLE:
+                return
 
     def stop(self) -> None:
         if machine.is_mounted(self.data):

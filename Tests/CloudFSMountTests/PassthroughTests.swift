@@ -248,6 +248,35 @@ struct PassthroughTests {
         }
     }
 
+    @Test func `a file that several open at once is passed through to all`() async throws {
+        try await Self.with(.byKernel) { drive in
+            let daemon = try #require(drive.mount.pid)
+            try await drive.python(
+                """
+                import threading
+                open("file", "rb").read()
+                def asked():
+                    counts = open("/proc/\(daemon)/io").read()
+                    return int(counts.split("syscr: ")[1].split()[0])
+                page = mmap.mmap(-1, 4096)
+                for attempt in range(50):
+                    handles, start = [], threading.Barrier(4)
+                    def opening():
+                        start.wait()
+                        handles.append(os.open("file", os.O_RDONLY | os.O_DIRECT))
+                    threads = [threading.Thread(target=opening) for _ in range(4)]
+                    for thread in threads: thread.start()
+                    for thread in threads: thread.join()
+                    before = asked()
+                    for handle in handles:
+                        for block in range(40): os.preadv(handle, [page], block * 4096)
+                    assert asked() - before < 160, f"attempt {attempt}"
+                    for handle in handles: os.close(handle)
+                """
+            )
+        }
+    }
+
     @Test(arguments: Reads.allCases)
     func `O_DIRECT reads and writes beside others`(reads: Reads) async throws {
         try await Self.with(reads) { drive in

@@ -105,6 +105,7 @@ final class OpenFile: Sendable {
         /// What the kernel calls the content file while programs reach it without the drive;
         /// decided by the first handle, for all until the last.
         var backing: Int32?
+        var isBackingDecided = false
         /// Set while programs may write the content without the drive being asked.
         var direct: DirectWriting?
 

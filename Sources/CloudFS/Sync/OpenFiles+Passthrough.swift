@@ -14,9 +14,10 @@ enum ContentAccess: Sendable {
 /// is certain that nobody can write any more, the item is dirty in the catalog, so that a crash
 /// loses nothing.
 extension OpenFiles {
-    /// Lets the kernel use the content file for a handle that was just counted, if it may.
+    /// Lets the kernel use the content file for a handle that was counted before, if it may.
     ///
-    /// All handles of a file are alike, as the kernel wants it: the first one decides.
+    /// All handles of a file are alike, as the kernel wants it: the first one that comes here
+    /// decides.
     /// - Returns: What the kernel calls the content file.
     func expose(
         _ state: inout OpenFile.State,
@@ -24,10 +25,11 @@ extension OpenFiles {
         for access: ContentAccess
     ) throws(CloudFSError) -> Int32? {
         let forWriting = access != .reading
-        if state.handles == 1, state.backing == nil {
+        if !state.isBackingDecided {
             let hasContent = state.generation != 0 || (forWriting && state.base == nil)
             // All of it may be here before it is flushed, and stored as resident: good for reading.
             let isHere = state.plan == nil || (!forWriting && state.plan?.isComplete == true)
+            state.isBackingDecided = true
             guard passthrough.mode == .on, isHere, hasContent, !state.hasSetID else { return nil }
             state.backing = passthrough.register(try content(of: &state, id))
         }
@@ -103,6 +105,7 @@ extension OpenFiles {
             guard state.handles == 0 else { return false }
             if let backing = state.backing { passthrough.unregister(backing) }
             state.backing = nil
+            state.isBackingDecided = false
             guard let direct = state.direct else { return false }
             // A mapped file is in use until it is certain that nobody writes it; so is one of
             // which that cannot be told.
