@@ -27,8 +27,8 @@ class Row:
 
 
 ROWS = (
-    Row("1", "1 GiB again, hot, MB/s", "sequential.hot.mb_per_s", True, of_native=0.3),
-    Row("2", "1 GiB again, dropped, MB/s", "sequential.dropped.mb_per_s", True, of_native=0.6),
+    Row("1", "1 GiB again, hot, MB/s", "sequential.hot.mb_per_s", True, of_native=0.95),
+    Row("2", "1 GiB again, dropped, MB/s", "sequential.dropped.mb_per_s", True, of_native=0.95),
     Row("3", "1 GiB mapped, dropped, MB/s", "sequential.mapped.mb_per_s", True, of_native=0.95),
     Row("4", "random 4 KiB, 2 jobs, dropped, IOPS", "pages.dropped.iops", True, of_native=0.95),
     Row("5", "random 4 KiB, direct 16 x 2, IOPS", "pages.direct.iops", True, of_native=0.95),

@@ -519,4 +519,37 @@ struct PassthroughTests {
             try await again.run("cmp file \"$CLOUD/file\"")
         }
     }
+
+    @Test(arguments: Reads.allCases)
+    func `what unpackers set before they close survives a crash`(reads: Reads) async throws {
+        try await Self.with(reads, ["--quiet-time", "1h"]) { drive in
+            try await drive.python(
+                """
+                for number in range(100):
+                    file = os.open(f"new-{number}", os.O_CREAT | os.O_WRONLY, 0o600)
+                    os.write(file, b"x" * number)
+                    os.utime(file, ns=(5_000_000_001, 1_600_000_000_123_456_789 + number))
+                    os.fchown(file, os.getuid(), os.getgid())
+                    os.fchmod(file, 0o600 if number % 2 else 0o640)
+                    status = os.fstat(file)
+                    assert status.st_mtime_ns == 1_600_000_000_123_456_789 + number, status
+                    assert status.st_atime_ns == 5_000_000_001, status
+                    os.close(file)
+                """
+            )
+            let again = try await drive.crash()
+            try await again.python(
+                """
+                for number in range(100):
+                    status = os.stat(f"new-{number}")
+                    assert status.st_size == number, status
+                    assert status.st_mtime_ns == 1_600_000_000_123_456_789 + number, status
+                    assert status.st_atime_ns == 5_000_000_001, status
+                    assert stat.S_IMODE(status.st_mode) == (0o600 if number % 2 else 0o640)
+                """
+            )
+            try await again.drain()
+            try await again.run("[ $(stat -c %Y \"$CLOUD/new-7\") = 1600000000 ]")
+        }
+    }
 }
