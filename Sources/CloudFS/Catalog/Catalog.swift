@@ -1,3 +1,4 @@
+import Dispatch
 import GRDB
 import Glibc
 import Synchronization
@@ -11,6 +12,11 @@ final class Catalog: Sendable {
     private let logPath: String
     /// How many transactions that take long run, or wait for their turn.
     private let longWrites = Atomic(0)
+    /// Since when one runs, in nanoseconds; 0 when none does.
+    private let writingSince = Atomic<UInt64>(0)
+    /// For how long a transaction may run to be waited for, in nanoseconds: one that moves the log
+    /// into the database waits for the disk.
+    private static let patience: UInt64 = 1_000_000
 
     /// Opens or creates the catalog at `path` and brings its schema up to date.
     ///
@@ -56,11 +62,18 @@ final class Catalog: Sendable {
     func readFew<Value>(
         _ body: (CatalogReader) throws -> Value
     ) throws(CloudFSError) -> Value {
-        guard longWrites.load(ordering: .relaxed) == 0 else { return try read(body) }
+        guard !isBusy else { return try read(body) }
         return try Self.converting("the catalog cannot be read") {
             // Nothing is written meanwhile, so that this needs no transaction to be consistent.
             try pool.writeWithoutTransaction { try body(CatalogReader(database: $0)) }
         }
+    }
+
+    /// Whether the connection that writes will be for a while.
+    var isBusy: Bool {
+        guard longWrites.load(ordering: .relaxed) == 0 else { return true }
+        let since = writingSince.load(ordering: .relaxed)
+        return since != 0 && DispatchTime.now().uptimeNanoseconds - since > Self.patience
     }
 
     /// Runs `body` in one transaction, which is committed when it returns and undone if it throws.
@@ -72,8 +85,14 @@ final class Catalog: Sendable {
     ) throws(CloudFSError) -> Value {
         if isLong { longWrites.add(1, ordering: .relaxed) }
         defer { if isLong { longWrites.subtract(1, ordering: .relaxed) } }
+        let begin = DispatchTime.now().uptimeNanoseconds
+        // The next one may have begun already.
+        defer { _ = writingSince.compareExchange(expected: begin, desired: 0, ordering: .relaxed) }
         return try Self.converting("the catalog cannot be written") {
-            try pool.write { try body(CatalogWriter(database: $0)) }
+            try pool.write { database in
+                writingSince.store(begin, ordering: .relaxed)
+                return try body(CatalogWriter(database: database))
+            }
         }
     }
 

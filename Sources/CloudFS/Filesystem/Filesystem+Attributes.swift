@@ -139,7 +139,7 @@ extension Filesystem {
     /// Sets what is asked of an item; what is pinned begins to download.
     func setPolicy(_ policy: ContentPolicy, of id: ItemID) throws(CloudFSError) {
         let notBefore = notBefore
-        try catalog.write { writer in
+        try catalog.write(isLong: true) { writer in
             try writer.setPolicy(policy, of: id)
             let isPinned = try writer.reader.effectivePolicy(of: id) == .pinned
             try writer.setWantedBelow(id, isPinned)
@@ -154,7 +154,7 @@ extension Filesystem {
     ///
     /// - Returns: How many files are to come.
     func download(_ id: ItemID) throws(CloudFSError) -> Int {
-        let count = try catalog.write { try $0.setWantedBelow(id, true) }
+        let count = try catalog.write(isLong: true) { try $0.setWantedBelow(id, true) }
         downloader.noticeWanted()
         return count
     }

@@ -80,6 +80,8 @@ extension Filesystem {
             return (try Self.linked(id, writer.reader), permissions)
         }
         if let permissions { files.noteSetID(permissions.hasSetID, of: id) }
+        // A time that was set before, and not stored yet, is none any more.
+        if changes.accessed != nil { files.live(id)?.state.withLock { $0.accessed = nil } }
         return linked
     }
 

@@ -111,7 +111,7 @@ final class Filesystem: Sendable {
             userID: item.metadata.userID,
             groupID: item.metadata.groupID,
             size: size,
-            blocks: Self.blocks(size: size, localBytes: record.localBytes),
+            blocks: Self.blocks(size: size, localBytes: live?.allocated ?? record.localBytes),
             accessed: live?.accessed ?? item.accessed,
             modified: live?.modified ?? item.metadata.modified,
             changed: max(item.changed, live?.changed ?? item.changed),
@@ -137,6 +137,7 @@ final class Filesystem: Sendable {
                 modified: state.modified,
                 changed: state.changed,
                 accessed: state.accessed,
+                allocated: state.direct?.seen.allocated,
                 isMappable: state.direct?.isMappable == true
             )
         }
@@ -147,6 +148,8 @@ final class Filesystem: Sendable {
         var modified: Timestamp
         var changed: Timestamp
         var accessed: Timestamp?
+        /// Bytes on this machine's disk, if the catalog may not know.
+        var allocated: Int64?
         /// Whether they may change without anybody hearing of it.
         var isMappable: Bool
     }

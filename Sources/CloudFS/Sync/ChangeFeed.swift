@@ -158,14 +158,14 @@ final class ChangeFeed: Sendable {
             scanNeeded.raise()
         }
         let folders = try await pool.engine {
-            try self.catalog.write { writer in
+            try self.catalog.read { reader in
                 try hints.flatMap { hint -> [ItemID] in
                     switch hint {
                     case .subtree(.root): []
                     case .children(let path):
-                        try self.folders(for: path, isSubtree: false, writer)
+                        try self.folders(for: path, isSubtree: false, reader)
                     case .subtree(let path):
-                        try self.folders(for: path, isSubtree: true, writer)
+                        try self.folders(for: path, isSubtree: true, reader)
                     }
                 }
             }
@@ -177,15 +177,14 @@ final class ChangeFeed: Sendable {
     private func folders(
         for path: RemotePath,
         isSubtree: Bool,
-        _ writer: CatalogWriter
+        _ reader: CatalogReader
     ) throws -> [ItemID] {
         var path = path
         while true {
-            if let folder = try writer.reader.folder(at: path, root: root) {
+            if let folder = try reader.folder(at: path, root: root) {
                 guard isSubtree else { return [folder] }
-                return try writer.reader.descendants(of: folder).filter {
-                    try writer.reader.item($0)?.item.kind == .folder
-                        && writer.reader.base(of: $0) != nil
+                return try reader.descendants(of: folder).filter {
+                    try reader.item($0)?.item.kind == .folder && reader.base(of: $0) != nil
                 }
             }
             guard !path.isRoot else { return [] }
@@ -232,6 +231,8 @@ final class ChangeFeed: Sendable {
     /// - Throws: `offline` or `timedOut` when they cannot be known; never `notFound` for that
     /// reason.
     func ensureListed(_ folder: ItemID) async throws(CloudFSError) {
+        applier.precedence.beginWaiting()
+        defer { applier.precedence.endWaiting() }
         let outcome = try await list(folder, depth: .few)
         enqueueUnlisted(outcome)
         if outcome.hasSketches { noteSketches(in: [folder]) }

@@ -34,23 +34,22 @@ final class Evictor: Sendable {
 
     /// Runs until the task is cancelled.
     func run() async {
-        let clock = ContinuousClock()
         while !Task.isCancelled {
-            let duration = await clock.measure {
-                do throws(CloudFSError) {
-                    try await pool.engine { try self.makeRoom() }
-                } catch {
-                    logger.error("eviction failed", metadata: ["error": "\(error)"])
-                }
+            var pause = Self.shortestPause
+            do throws(CloudFSError) {
+                pause = try await pool.engine { try self.makeRoom() }
+            } catch {
+                logger.error("eviction failed", metadata: ["error": "\(error)"])
             }
             await wake.wait()
             // Many closes in a row are one occasion; cancelled, the loop ends.
-            try? await Task.sleep(for: max(Self.pause, duration * Self.rest))
+            try? await Task.sleep(for: pause)
         }
     }
 
-    private static let pause = Duration.milliseconds(250)
-    /// How many times as long as it took it rests: it counts all the files that are here.
+    /// How long it rests: 50 times as long as all the files here are counted, within bounds.
+    private static let shortestPause = Duration.milliseconds(250)
+    private static let longestPause = Duration.seconds(5)
     private static let rest = 50
 
     /// Why a file's content stays.
@@ -96,9 +95,15 @@ final class Evictor: Sendable {
         return [.content(id)]
     }
 
-    private func makeRoom() throws(CloudFSError) {
+    /// - Returns: How long to rest.
+    private func makeRoom() throws(CloudFSError) -> Duration {
+        let begin = files.clocks.elapsed()
         var excess = try excess()
-        if excess > 0 { try files.saveUses() }
+        let counting = files.clocks.elapsed() - begin
+        guard excess > 0 else {
+            return min(max(Self.shortestPause, counting * Self.rest), Self.longestPause)
+        }
+        try files.saveUses()
         var position = (lastUsed: Int64.min, item: ItemID(0))
         while excess > 0 {
             let page = try files.catalog.read { try $0.localFiles(limit: 64, after: position) }
@@ -121,6 +126,7 @@ final class Evictor: Sendable {
                 metadata: ["bytes": "\(excess)"]
             )
         }
+        return Self.shortestPause
     }
 
     /// How many bytes too many are here.

@@ -253,7 +253,9 @@ extension OpenFiles {
             try observe(&state, file.id)
             try save(&state, file.id)
             guard let queuedFor = state.queuedFor else { return false }
-            return notBefore.since(queuedFor) <= .nanoseconds(CatalogWriter.sameTime)
+            let same = Duration.nanoseconds(CatalogWriter.sameTime)
+            let distance = notBefore.since(queuedFor)
+            return distance <= same && distance >= .zero - same
         }
         guard !isDone else { return }
         let id = file.id

@@ -121,7 +121,7 @@ final class OpenFiles: Sendable {
     /// - Returns: The count of uses now, if the use goes on.
     private func endUse(_ file: OpenFile, settledAt settled: UInt64?) -> UInt64? {
         table.withLock { table in
-            guard let slot = table[file.id] else { return nil }
+            guard let slot = table[file.id], slot.file === file else { return nil }
             if slot.uses == 1, slot.begun != settled { return slot.begun }
             table[file.id]?.uses -= 1
             if slot.uses == 1 { table[file.id] = nil }
@@ -141,7 +141,8 @@ final class OpenFiles: Sendable {
 
     private func drop(_ file: OpenFile) {
         table.withLock { table in
-            guard var slot = table[file.id] else { return }
+            // One that was not made may have left its number to another.
+            guard var slot = table[file.id], slot.file === file else { return }
             slot.uses -= 1
             table[file.id] = slot.uses == 0 ? nil : slot
         }
@@ -232,7 +233,7 @@ final class OpenFiles: Sendable {
             return uses
         }
         guard !noted.isEmpty else { return }
-        try catalog.write { writer in
+        try catalog.write(isLong: true) { writer in
             for (id, moment) in noted { try writer.setLastUsed(moment, of: id) }
         }
     }

@@ -9,6 +9,8 @@ struct PageChanges {
         var skipped: Set<RemoteID> = []
         /// Whether files are among the new ones that are to be brought here.
         var hasWanted = false
+        /// Whether the folder counts as listed now.
+        var isMarked = false
     }
 
     let applier: RemoteApplier
@@ -17,7 +19,7 @@ struct PageChanges {
     let mark: UInt64
     /// Items that are proven to have moved, by their remote id.
     let moves: [RemoteID: ItemID]
-    private(set) var result = Outcome()
+    var result = Outcome()
     /// Whether names changed on the way, other than by new items.
     private var hasRearranged = false
 

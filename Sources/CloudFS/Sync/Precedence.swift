@@ -12,6 +12,8 @@ final class Precedence: Sendable {
     private let lastUpload = Atomic<Int64>(.min)
     /// The same for folders that nobody listed before.
     private let lastListing = Atomic<Int64>(.min)
+    /// How many programs wait for listings now.
+    private let waiting = Atomic(0)
     private let clocks: Clocks
 
     /// How long after a request the next one is expected.
@@ -29,6 +31,11 @@ final class Precedence: Sendable {
     func noteUse() {
         lastUse.store(Self.nanoseconds(clocks.elapsed()), ordering: .relaxed)
     }
+
+    /// Notes that a program waits for a listing, until `endWaiting`.
+    func beginWaiting() { waiting.add(1, ordering: .relaxed) }
+
+    func endWaiting() { waiting.subtract(1, ordering: .relaxed) }
 
     /// Notes that a program opens folders while such are listed for the first time.
     func noteListing() {
@@ -56,6 +63,8 @@ final class Precedence: Sendable {
     /// - Parameter toUploads: Whether a comparison asks, and not an upload.
     func isDue(toUploads: Bool) -> Bool {
         guard toUploads else { return isRecent(lastUse) }
+        // It may be this very comparison that a program waits for.
+        if waiting.load(ordering: .relaxed) > 0 { return false }
         if isRecent(lastListing, Self.listingRest) { return false }
         return isRecent(lastUse) || isRecent(lastUpload)
     }

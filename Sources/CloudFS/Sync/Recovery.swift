@@ -133,7 +133,7 @@ struct Sweeper {
         guard !names.isEmpty else { return }
         try files.catalog.makeDurable()
         for name in names { try files.store.remove(name.item, generation: name.generation) }
-        try files.catalog.write { writer in
+        try files.catalog.write(isLong: true) { writer in
             for name in names { try writer.didUnlink(name) }
         }
     }

@@ -282,7 +282,7 @@ final class RemoteApplier: Sendable {
                     isEnd: isEnd
                 )
             }
-            listing.isMarked = isEnd
+            listing.isMarked = changed.isMarked
             hub.publish(changed.changes)
             if changed.hasWanted { files.wanted.raise() }
             listing.outcome.unlisted += changed.unlisted
@@ -319,7 +319,11 @@ final class RemoteApplier: Sendable {
             if let next, listing.isFirst, provider.capabilities.contains(.lastingPages) {
                 try writer.setListingPage(next, of: folder)
             }
-            if isEnd, listing.isFirst { try writer.setListed(true, of: folder) }
+            // Content may ask the cloud, and fail: then the folder is not listed yet.
+            if isEnd, listing.isFirst, page.result.contents.isEmpty {
+                try writer.setListed(true, of: folder)
+                page.result.isMarked = true
+            }
             return page.result
         }
     }

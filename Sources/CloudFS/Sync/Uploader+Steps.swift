@@ -286,6 +286,7 @@ extension Uploader {
             let quiet = state.changed + files.quietTime * Self.quietTimesOfOpenFiles
             guard quiet > clocks.now() else { return false }
             try catalog.write { try $0.postpone(file.id, until: quiet) }
+            state.queuedFor = nil
             return true
         }
     }

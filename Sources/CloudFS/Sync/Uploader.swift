@@ -84,7 +84,7 @@ final class Uploader: Sendable {
     /// Makes everything that waits ready at once: quiet times end, delays after failures too.
     func hurry() async throws(CloudFSError) {
         try await pool.engine {
-            try self.catalog.write { try $0.makeAllReady(at: self.clocks.now()) }
+            try self.catalog.write(isLong: true) { try $0.makeAllReady(at: self.clocks.now()) }
         }
         wake.raise()
     }

@@ -38,4 +38,20 @@ import Testing
             #expect(try content.facts().modified == moment, "round \(round)")
         }
     }
+
+    @Test func `what was not made takes nothing from who got its number`() throws {
+        let fixture = try CatalogFixture()
+        let id = try fixture.addFile("file")
+        let record = try fixture.catalog.read { try $0.existing(id) }
+        func begin(_ generation: Int64) throws -> OpenFile {
+            let content = try fixture.files.store.create(id, generation: generation, size: 0)
+            return fixture.files.begin(record, content: content, queuedFor: CatalogFixture.now)
+        }
+        let first = try begin(1)
+        let second = try begin(2)
+        fixture.files.abandon(first)
+        #expect(fixture.files.live(id) === second)
+        fixture.files.abandon(second)
+        #expect(fixture.files.live(id) == nil)
+    }
 }

@@ -82,7 +82,7 @@ extension S3Provider {
             try await keep(S3WriteRules(isProbed: true, isReadOnly: true), as: "")
             let endpoint = client.endpoint
             let address = "\(endpoint.host):\(endpoint.port)/\(endpoint.bucket)"
-            return S3Metadata.documentID([:], key: keys.prefix, container: address).description
+            return S3Metadata.digest(of: keys.prefix[...], in: address).description
         } catch  where error.code == .exists {
             logger.debug("another device named the container")
         }
