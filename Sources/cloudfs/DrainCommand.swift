@@ -34,6 +34,9 @@ struct DrainCommand: AsyncParsableCommand {
         }
         Terminal.errors.line("not sent: \(Units.outbox(remaining))")
         try await Self.nameWhatRemains(client)
+        if !wait, remaining.failed < remaining.total {
+            Terminal.errors.line("to wait for it: cloudfs drain --wait")
+        }
         throw ExitCode.failure
     }
 

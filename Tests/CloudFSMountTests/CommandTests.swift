@@ -106,6 +106,7 @@ struct CommandTests {
             let left = try await drive.cloudfs(["drain"])
             #expect(left.status == 1)
             #expect(left.errors.contains("held") && left.errors.contains("too"), "\(left)")
+            #expect(left.errors.contains("cloudfs drain --wait"), "\(left)")
             #expect(try drive.cloud.paths().isEmpty)
             try await drive.mustDo(["resume"])
             try await drive.mustDo(["drain", "--wait"])
