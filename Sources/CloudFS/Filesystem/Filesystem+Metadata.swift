@@ -59,12 +59,11 @@ extension Filesystem {
         let modified = changes.modified?.moment(now)
         if let modified { try setModified(modified, of: id) }
         defer { uploader.noteChange() }
-        let (linked, permissions) = try catalog.write { writer in
+        let linked = try catalog.write { writer in
             let record = try writer.reader.existing(id)
-            let permissions = changes.permissions(of: record.item)
             try writer.setMetadata(
                 of: id,
-                permissions: permissions,
+                permissions: changes.permissions(of: record.item),
                 userID: changes.userID,
                 groupID: changes.groupID,
                 modified: modified,
@@ -77,9 +76,9 @@ extension Filesystem {
             if record.item.kind.isSynced, id != .root, !isOnlyAccess {
                 try writer.markMetadataChanged(id, notBefore: notBefore)
             }
-            return (try Self.linked(id, writer.reader), permissions)
+            return try Self.linked(id, writer.reader)
         }
-        if let permissions { files.noteSetID(permissions.hasSetID, of: id) }
+        files.noteSetID(linked.record.item.metadata.hasSetID, of: id)
         // A time that was set before, and not stored yet, is none any more.
         if changes.accessed != nil { files.live(id)?.state.withLock { $0.accessed = nil } }
         return linked
@@ -112,8 +111,12 @@ extension Filesystem {
         guard caller.userID != 0, file.state.withLock({ $0.hasSetID }) else { return }
         let (now, notBefore) = (clocks.now(), notBefore)
         try catalog.write { writer in
-            let permissions = try writer.reader.existing(file.id).item.metadata.permissions
-            try writer.setMetadata(of: file.id, permissions: permissions.withoutSetID, at: now)
+            let metadata = try writer.reader.existing(file.id).item.metadata
+            try writer.setMetadata(
+                of: file.id,
+                permissions: metadata.permissionsWithoutSetID,
+                at: now
+            )
             try writer.markMetadataChanged(file.id, notBefore: notBefore)
         }
         files.noteSetID(false, of: file.id)
@@ -155,9 +158,9 @@ extension AttributeChanges {
     /// The mode that is to be stored: who gets a file does not get its set-user-id with it.
     func permissions(of item: Item) -> UInt16? {
         guard permissions == nil, userID != nil || groupID != nil, item.kind == .file,
-            item.metadata.permissions.hasSetID
+            item.metadata.hasSetID
         else { return permissions }
-        return item.metadata.permissions.withoutSetID
+        return item.metadata.permissionsWithoutSetID
     }
 
     /// Whether mode and owner stay what they are.
@@ -179,16 +182,5 @@ extension AttributeChanges.TimeChange {
         case .now: now
         case .to(let moment): moment
         }
-    }
-}
-
-/// Mode bits.
-extension UInt16 {
-    /// Whether Linux takes something away when the file changes: set-user-id, and set-group-id
-    /// with execution by the group; without it, it used to mean mandatory locking.
-    var hasSetID: Bool { self != withoutSetID }
-
-    var withoutSetID: UInt16 {
-        self & ~(self & 0o010 != 0 ? 0o6000 : 0o4000)
     }
 }

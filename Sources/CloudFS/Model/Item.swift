@@ -29,6 +29,15 @@ public struct ItemMetadata: Hashable, Sendable {
         self.groupID = groupID
         self.modified = modified
     }
+
+    /// Whether Linux takes mode bits away from a file when somebody without privileges changes it.
+    var hasSetID: Bool { permissions != permissionsWithoutSetID }
+
+    /// Without set-user-id, and without set-group-id if the group may execute it; else that bit
+    /// used to mean mandatory locking.
+    var permissionsWithoutSetID: UInt16 {
+        permissions & ~(permissions & 0o010 != 0 ? 0o6000 : 0o4000)
+    }
 }
 
 /// A file, folder or link as this machine shows it: one row of the catalog.

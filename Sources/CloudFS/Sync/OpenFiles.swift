@@ -328,7 +328,7 @@ extension OpenFile.State {
         changed = record.item.changed
         isDirty = record.item.content.cleanliness != .clean
         isBaseLost = record.isBaseLost
-        hasSetID = record.item.metadata.permissions.hasSetID
+        hasSetID = record.item.metadata.hasSetID
     }
 }
 

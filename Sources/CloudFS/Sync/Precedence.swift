@@ -20,8 +20,21 @@ final class Precedence: Sendable {
     private static let rest = Duration.milliseconds(10)
     /// How long after a listing the next one is expected.
     private static let listingRest = Duration.milliseconds(200)
-    /// How long one piece of background work waits at most.
-    private static let limit = Duration.seconds(1)
+
+    /// What makes room.
+    enum Work: Sendable {
+        case comparison
+        case upload
+
+        /// How long one piece of it waits at most.
+        fileprivate var limit: Duration {
+            switch self {
+            case .comparison: .seconds(1)
+            // Somebody saved it, and another device may wait.
+            case .upload: .milliseconds(200)
+            }
+        }
+    }
 
     init(clocks: Clocks) {
         self.clocks = clocks
@@ -47,22 +60,18 @@ final class Precedence: Sendable {
         lastUpload.store(Self.nanoseconds(clocks.elapsed()), ordering: .relaxed)
     }
 
-    /// Waits until no program has asked for anything for a moment, or for long enough.
-    ///
-    /// - Parameter toUploads: Whether uploads go first too.
-    func giveWay(toUploads: Bool = true) async {
-        let end = clocks.elapsed() + Self.limit
-        while isDue(toUploads: toUploads), clocks.elapsed() < end, !Task.isCancelled {
+    /// Waits until nobody who goes first has asked for anything for a moment, or for long enough.
+    func giveWay(with work: Work) async {
+        let end = clocks.elapsed() + work.limit
+        while isDue(for: work), clocks.elapsed() < end, !Task.isCancelled {
             // Cancelled, there is nothing to make room for.
             try? await Task.sleep(for: Self.rest)
         }
     }
 
     /// Whether others go first now.
-    ///
-    /// - Parameter toUploads: Whether a comparison asks, and not an upload.
-    func isDue(toUploads: Bool) -> Bool {
-        guard toUploads else { return isRecent(lastUse) }
+    func isDue(for work: Work) -> Bool {
+        if work == .upload { return isRecent(lastUse) }
         // It may be this very comparison that a program waits for.
         if waiting.load(ordering: .relaxed) > 0 { return false }
         if isRecent(lastListing, Self.listingRest) { return false }

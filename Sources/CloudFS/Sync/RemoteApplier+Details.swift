@@ -23,7 +23,7 @@ extension RemoteApplier {
                 }
             }
             guard let end = sketches.last else { break }
-            if sketches.count > Self.fewDetails { await precedence.giveWay() }
+            if sketches.count > Self.fewDetails { await precedence.giveWay(with: .comparison) }
             guard try await look(at: sketches, of: listing, &hasOthers) else { break }
             last = end.name.bytes
         }

@@ -180,7 +180,7 @@ final class RemoteApplier: Sendable {
                 throw CloudFSError(.cancelled, "a listing was ended", item: listing.folder)
             }
             if let next = page.next { coming = self.page(of: listing.path, after: next) }
-            if listing.depth == .names { await precedence.giveWay() }
+            if listing.depth == .names { await precedence.giveWay(with: .comparison) }
             try await apply(page, to: &listing)
             if page.next == nil { return }
         }

@@ -158,7 +158,7 @@ final class Uploader: Sendable {
     // MARK: - One item
 
     private func send(_ id: ItemID) async {
-        await applier.precedence.giveWay(toUploads: false)
+        await applier.precedence.giveWay(with: .upload)
         do throws(CloudFSError) {
             try await run(id, chain: [])
         } catch {

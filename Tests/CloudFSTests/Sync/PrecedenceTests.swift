@@ -15,35 +15,43 @@ import Testing
     }
 
     @Test func `nobody gives way while nothing is asked for`() async {
-        #expect(!precedence.isDue(toUploads: true))
-        await precedence.giveWay()
+        #expect(!precedence.isDue(for: .comparison))
+        await precedence.giveWay(with: .comparison)
     }
 
     @Test func `programs go before everything, for a moment`() {
         precedence.noteUse()
-        #expect(precedence.isDue(toUploads: true) && precedence.isDue(toUploads: false))
+        #expect(precedence.isDue(for: .comparison) && precedence.isDue(for: .upload))
         clock.advance(by: .milliseconds(9))
-        #expect(precedence.isDue(toUploads: false))
+        #expect(precedence.isDue(for: .upload))
         clock.advance(by: .milliseconds(1))
-        #expect(!precedence.isDue(toUploads: true))
+        #expect(!precedence.isDue(for: .comparison))
     }
 
     @Test func `uploads go before comparisons, and wait for no other upload`() {
         precedence.noteUpload()
-        #expect(precedence.isDue(toUploads: true) && !precedence.isDue(toUploads: false))
+        #expect(precedence.isDue(for: .comparison) && !precedence.isDue(for: .upload))
         clock.advance(by: .milliseconds(10))
-        #expect(!precedence.isDue(toUploads: true))
+        #expect(!precedence.isDue(for: .comparison))
     }
 
     @Test func `comparisons go on while a program waits for listings, and uploads do not`() async {
         precedence.noteUse()
         precedence.noteUpload()
         precedence.noteListing()
-        #expect(!precedence.isDue(toUploads: true) && precedence.isDue(toUploads: false))
-        await precedence.giveWay()
+        #expect(!precedence.isDue(for: .comparison) && precedence.isDue(for: .upload))
+        await precedence.giveWay(with: .comparison)
         clock.advance(by: .milliseconds(200))
         precedence.noteUse()
-        #expect(precedence.isDue(toUploads: true))
+        #expect(precedence.isDue(for: .comparison))
+    }
+
+    @Test func `a comparison that a program waits for is not held back by it`() {
+        precedence.noteUse()
+        precedence.beginWaiting()
+        #expect(!precedence.isDue(for: .comparison) && precedence.isDue(for: .upload))
+        precedence.endWaiting()
+        #expect(precedence.isDue(for: .comparison))
     }
 
     @Test func `what gives way is held back and not stopped`() async {
@@ -54,7 +62,7 @@ import Testing
                 try? await Task.sleep(for: .milliseconds(1))
             }
         }
-        await busy.giveWay()
+        await busy.giveWay(with: .comparison)
         program.cancel()
     }
 }
