@@ -3,6 +3,7 @@ import Hummingbird
 import HummingbirdCore
 import Logging
 import NIOCore
+import NIOPosix
 import ServiceLifecycle
 import Synchronization
 
@@ -65,10 +66,10 @@ final class ControlServer: Service {
 
     private func serve() async throws {
         let (listening, listens) = AsyncStream.makeStream(of: Void.self)
-        let application = application { listens.finish() }
+        let server = server { listens.finish() }
         try await withThrowingTaskGroup(of: Ending.self) { group in
             group.addTask {
-                try await application.run()
+                try await server.run()
                 return .served
             }
             group.addTask { [self, pool, socket, whenReady] in
@@ -99,37 +100,36 @@ final class ControlServer: Service {
         case graceIsOver
     }
 
-    private func application(
+    /// Hummingbird's server, without its `Application`: that formats a date every second, by a
+    /// timer that wakes an idle machine several times each time.
+    private func server(
         whenListening: @escaping @Sendable () -> Void
-    ) -> some ApplicationProtocol {
+    ) -> Server<PeerCheckedChannel> {
         let gate = RequestGate(width: limits.concurrentRequests)
-        let idle = TimeAmount(limits.idle)
-        let unread = TimeAmount(limits.unread)
-        let serves = limits.serves
-        return Application(
-            router: ControlRoutes(drive: drive, limits: limits, gate: gate).router(),
-            server: HTTPServerBuilder { responder in
-                PeerCheckedChannel(
-                    base: HTTP1Channel(
-                        responder: responder,
-                        configuration: .init(
-                            idleTimeout: idle,
-                            httpDecoderConfiguration: .init(
-                                maxHeaderFieldSize: 8 << 10,
-                                maxHeaderListSize: 16 << 10,
-                                maxHeaderFieldCount: 64
-                            )
-                        )
-                    ),
-                    unread: unread,
-                    serves: serves
+        let routes = ControlRoutes(drive: drive, limits: limits, gate: gate)
+        let channel = PeerCheckedChannel(
+            base: HTTP1Channel(
+                responder: ControlAnswer.responder(routes.router(), logger: quietLogger),
+                configuration: .init(
+                    idleTimeout: TimeAmount(limits.idle),
+                    httpDecoderConfiguration: .init(
+                        maxHeaderFieldSize: 8 << 10,
+                        maxHeaderListSize: 16 << 10,
+                        maxHeaderFieldCount: 64
+                    )
                 )
-            },
-            configuration: ApplicationConfiguration(
+            ),
+            unread: TimeAmount(limits.unread),
+            serves: limits.serves
+        )
+        return Server(
+            childChannelSetup: channel,
+            configuration: ServerConfiguration(
                 address: .unixDomainSocket(path: socket.privatePath),
                 availableConnectionsDelegate: MaximumAvailableConnections(limits.connections)
             ),
             onServerRunning: { _ in whenListening() },
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: quietLogger
         )
     }

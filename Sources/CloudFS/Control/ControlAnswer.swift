@@ -1,0 +1,49 @@
+import Foundation
+import Hummingbird
+import HummingbirdCore
+import Logging
+import NIOCore
+import NIOHTTP1
+
+/// One request on its way through the router, and its answer on the way back.
+enum ControlAnswer {
+    /// What a connection does with each request.
+    static func responder(
+        _ router: Router<ControlRoutes.Context>,
+        logger: Logger
+    ) -> HTTPChannelHandler.Responder {
+        let responder = router.buildResponder()
+        return { request, writer, channel in
+            let source = ApplicationRequestContextSource(channel: channel, logger: logger)
+            let context = ControlRoutes.Context(source: source)
+            var response: Response
+            do {
+                response = try await responder.respond(to: request, context: context)
+            } catch let error as HTTPParserError {
+                // The connection answers this one and ends.
+                throw error
+            } catch {
+                response = Response(status: .internalServerError)
+            }
+            response.headers[.date] = date(of: time(nil))
+            do {
+                try await writer.write(response: response.head, body: response.body)
+            } catch let error as HTTPParserError {
+                // As it is, it would be answered once more.
+                throw CloudFSError(.cancelled, "the request broke off", cause: error)
+            }
+        }
+    }
+
+    /// A time as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    static func date(of seconds: time_t) -> String {
+        var seconds = seconds
+        var fields = tm()
+        gmtime_r(&seconds, &fields)
+        let text = [CChar](unsafeUninitializedCapacity: 64) { buffer, count in
+            // Its words are English here: nobody calls `setlocale`.
+            count = strftime(buffer.baseAddress, 64, "%a, %d %b %Y %H:%M:%S GMT", &fields)
+        }
+        return String(decoding: text.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+}
