@@ -5,7 +5,7 @@ import time
 import tomllib
 from pathlib import Path
 
-from mountbench import datasets, report, runs, settings, workloads
+from mountbench import datasets, document, report, runs, settings, workloads
 from mountbench.cases import CASES, USUAL
 
 
@@ -22,6 +22,10 @@ def main() -> None:
     measuring.add_argument("--cases", default=",".join(USUAL), help="separated by commas")
     measuring.add_argument("--repetitions", type=int, default=3)
     measuring.add_argument("--output", type=Path, help="results; an existing file is added to")
+
+    documenting = commands.add_parser("document", help="write the dated report of results")
+    documenting.add_argument("file", type=Path)
+    documenting.add_argument("--made-by", required=True, help="the command that is shown")
 
     reporting = commands.add_parser("report", help="print the table of results")
     reporting.add_argument("files", nargs="+", type=Path)
@@ -44,6 +48,8 @@ def main() -> None:
         output = options.output or settings.RESULTS / time.strftime("%F-%H%M%S.json")
         runs.run(options.peers, cases, options.repetitions, output)
         report.print_table([output])
+    elif options.command == "document":
+        print(document.write(options.file, options.made_by))
     elif options.command == "report":
         if options.requests:
             report.print_requests(options.files, options.requests)

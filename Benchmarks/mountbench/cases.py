@@ -4,10 +4,11 @@
 *Remounted*: the same, but the peer's cache is kept. *Dropped*: only the kernel's pages are.
 """
 
+import re
+import subprocess
 from collections.abc import Callable
 
 from mountbench import machine, settings, workloads
-from mountbench.simulator import Simulator
 from mountbench.targets import Native, Peer
 
 Target = Native | Peer
@@ -20,9 +21,8 @@ _COUNTED = ("get", "head", "put", "copy", "delete", "list", "multipart", "part")
 class Bench:
     """One target in one run, with what the cloud and the daemon are asked around a workload."""
 
-    def __init__(self, target: Target, simulator: Simulator, is_slow: bool) -> None:
+    def __init__(self, target: Target, is_slow: bool) -> None:
         self.target = target
-        self.simulator = simulator
         self.is_slow = is_slow
 
     def path(self, relative: str) -> str:
@@ -33,15 +33,17 @@ class Bench:
 
     def observe(self, work: Callable[[], dict]) -> dict:
         """Adds the requests, the processor time and the memory that the work took."""
-        if not self.target.is_cloud:
+        if not isinstance(self.target, Peer):
             return work()
-        process = self.target.process_id
-        asked, used = self.simulator.statistics(), machine.usage(process)
+        cloud, process = self.target.cloud, self.target.process_id
+        asked, used = cloud.statistics(), machine.usage(process)
         result = work()
-        asked_then, used_then = self.simulator.statistics(), machine.usage(process)
+        asked_then, used_then = cloud.statistics(), machine.usage(process)
         result["cpu_s"] = used_then["cpu_s"] - used["cpu_s"]
         result["resident_mb"] = used_then["resident_mb"]
         result["peak_mb"] = used_then["peak_mb"]
+        if not asked_then:
+            return result
         result["requests"] = {
             name: asked_then[name] - asked[name]
             for name in _COUNTED
@@ -53,8 +55,8 @@ class Bench:
 
     def until_arrived(self, prefix: str, objects: int, size: int, result: dict) -> dict:
         """Adds how long it took, from the beginning, until all was in the cloud."""
-        if self.target.is_cloud and "end" in result:
-            arrived = self.simulator.wait_for(prefix, objects, size, limit=120)
+        if isinstance(self.target, Peer) and "end" in result:
+            arrived = self.target.cloud.wait_for(prefix, objects, size, limit=120)
             if arrived is None:
                 result["error"] = f"after 120 s not all was in the cloud: {prefix}"
             else:
@@ -66,6 +68,15 @@ def idle(bench: Bench) -> Results:
     bench.target.make_cold()
     bench.target.settle()
     return {"idle": machine.usage(bench.target.process_id)}
+
+
+def rest(bench: Bench) -> Results:
+    """A minute in which nobody uses the drive."""
+    if not bench.target.is_cloud:
+        return {}
+    bench.target.make_cold()
+    bench.target.settle()
+    return {"rest": bench.observe(lambda: machine.watch(bench.target.process_id, 60))}
 
 
 def first(bench: Bench) -> Results:
@@ -120,6 +131,16 @@ def listing(bench: Bench) -> Results:
     return results
 
 
+def attributes(bench: Bench) -> Results:
+    if bench.target.attribute is None:
+        return {}
+    folder = bench.path("flat")
+    bench.target.make_cold()
+    workloads.run("list_long", folder, limit=_LIMIT)
+    bench.target.settle()
+    return {"attributes": bench.run("read_attributes", folder, bench.target.attribute)}
+
+
 def tree(bench: Bench) -> Results:
     folder = bench.path("tree")
     bench.target.make_cold()
@@ -170,6 +191,19 @@ def source(bench: Bench) -> Results:
     return results
 
 
+def million(bench: Bench) -> Results:
+    """The first listing of a million objects, which a cloud of its own makes up."""
+    if bench.target.name != "cloudfs":
+        return {}
+    command = [settings.BENCHMARKS / "scale"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = re.search(r"^(\d+) objects/s, at most (\d+) MB$", done.stdout, re.MULTILINE)
+    if found is None:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        return {"first": {"error": said[-1] if said else f"status {done.returncode}"}}
+    return {"first": {"objects_per_s": int(found[1]), "peak_mb": int(found[2])}}
+
+
 def pages(bench: Bench) -> Results:
     path = bench.path(settings.BIG_FILE)
     bench.target.make_cold()
@@ -184,13 +218,15 @@ def pages(bench: Bench) -> Results:
     return results
 
 
-WITHOUT_LINK = (idle, first, sequential, random, small, listing, tree, create, write)
+WITHOUT_LINK = (
+    *(idle, rest, first, sequential, random, small, listing, attributes, tree, create, write),
+)
 WITH_LINK = (first, sequential, random, small, listing, tree, create)
-# Local work, which the cloud's speed does not touch: run when named.
-LOCAL = (pages, source)
+# What few changes touch: run when named.
+WHEN_NAMED = (pages, source, million)
 
 CASES: dict[str, tuple[Callable[[Bench], Results], bool]] = {
-    **{case.__name__: (case, False) for case in (*WITHOUT_LINK, *LOCAL)},
+    **{case.__name__: (case, False) for case in (*WITHOUT_LINK, *WHEN_NAMED)},
     **{f"link.{case.__name__}": (case, True) for case in WITH_LINK},
 }
 USUAL = [

@@ -16,8 +16,9 @@ _MIB = 1 << 20
 
 
 def make_all() -> None:
-    """Makes what is missing: the cloud's bucket, the same on disk, and the source tree."""
+    """Makes what is missing: the bucket, the same as two folders, and the source tree."""
     _make_once(settings.CLOUD / "data" / settings.BUCKET, _make_files)
+    _make_once(settings.LOCAL, _make_files)
     _make_once(settings.NATIVE, _make_files)
     _make_once(settings.ROOT / "source", _make_source)
 

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import time
 from pathlib import Path
 
 from mountbench import settings
@@ -41,6 +42,49 @@ def usage(root: int | None) -> dict:
     return {"cpu_s": cpu / _TICKS, "resident_mb": resident / 1024, "peak_mb": peak / 1024}
 
 
+def busy(seconds: float) -> float:
+    """Which share of their time the processors work, while nothing of ours does."""
+
+    def times() -> tuple[int, int]:
+        fields = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        # The fourth and fifth are what they idle and what they wait for the disk.
+        return sum(fields), fields[3] + fields[4]
+
+    total, idle = times()
+    time.sleep(seconds)
+    total_then, idle_then = times()
+    return 1 - (idle_then - idle) / max(1, total_then - total)
+
+
+def watch(root: int, seconds: float) -> dict:
+    """How often a process and all it started were woken in a while, and how long they ran."""
+    begin, before = time.monotonic(), _threads(root)
+    time.sleep(seconds)
+    elapsed, after = time.monotonic() - begin, _threads(root)
+    woken = ran = 0
+    for thread, (sleeps, nanoseconds) in after.items():
+        # One that is new has done all of it meanwhile.
+        earlier_sleeps, earlier_nanoseconds = before.get(thread, (0, 0))
+        woken += sleeps - earlier_sleeps
+        ran += nanoseconds - earlier_nanoseconds
+    return {"s": elapsed, "wakeups_per_s": woken / elapsed, "cpu_ms": ran / 1e6}
+
+
+def _threads(root: int) -> dict[str, tuple[int, int]]:
+    """Of each thread how often it went to sleep, and for how many nanoseconds it ran."""
+    found = {}
+    for process in _with_descendants(root):
+        for folder in Path(f"/proc/{process}/task").glob("*"):
+            try:
+                status = (folder / "status").read_text()
+                ran = int((folder / "schedstat").read_text().split()[0])
+            except OSError:
+                continue
+            sleeps = status.partition("\nvoluntary_ctxt_switches:")[2].split()[0]
+            found[folder.name] = (int(sleeps), ran)
+    return found
+
+
 def _stat_fields(text: str) -> list[str]:
     # The name in parentheses may hold anything, blanks and parentheses too.
     return text[text.rindex(")") + 2 :].split()
@@ -70,18 +114,43 @@ def description() -> dict:
         if line.startswith("model name")
     ]
     memory = Path("/proc/meminfo").read_text().split()[1]
+    system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     return {
         "processor": model[0] if model else platform.machine(),
         "processors": os.cpu_count(),
         "memory_gib": round(int(memory) / (1 << 20), 1),
+        "system": system,
         "kernel": platform.release(),
+        "disk": _first_line("stat", "-f", "-c", "%T", settings.ROOT),
         "load": os.getloadavg()[0],
-        "commit": _first_line("git", "-C", settings.PROJECT, "rev-parse", "--short", "HEAD"),
+        "commit": _commit(),
     }
 
 
+def versions() -> dict[str, str]:
+    """Of the tools that take part, beside the peers."""
+    asked = {
+        "libfuse": ("fusermount3", "--version"),
+        "Swift": ("swift", "--version"),
+        "fio": ("fio", "--version"),
+        "git": ("git", "--version"),
+        "Python": ("python3", "--version"),
+    }
+    return {name: _first_line(*command) for name, command in asked.items()}
+
+
+def _commit() -> str:
+    # Also where the folder is another user's, as with sudo.
+    git = ("git", "-c", "safe.directory=*", "-C", settings.PROJECT)
+    commit = _first_line(*git, "rev-parse", "--short", "HEAD")
+    changed = _first_line(*git, "status", "--porcelain", "--", "Sources", "Package.swift")
+    return f"{commit} with changes" if changed else commit
+
+
 def _first_line(*command) -> str:
-    done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, check=False
-    )
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
     return done.stdout.partition("\n")[0]

@@ -2,7 +2,9 @@
 
 import json
 import statistics
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mountbench import settings
@@ -10,71 +12,39 @@ from mountbench import settings
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of the results, and what it is meant to be.
+    """A figure of the results, and what it is meant to be; see targets.toml."""
 
-    `of_native` is a target relative to the local disk in the same run; `peer` names the
-    variant of CloudFS that the target is for.
-    """
-
-    number: str
-    label: str
-    path: str
-    is_more_better: bool = False
+    number: int
+    what: str
+    figure: str
+    more_is_better: bool = False
     target: float | None = None
     of_native: float | None = None
     peer: str = "cloudfs"
     scale: float = 1
+    then: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def case(self) -> str:
+        """What measures it: `link.first` for `link.first.first.ms`."""
+        return self.figure.rsplit(".", 2)[0]
 
 
-ROWS = (
-    Row("1", "1 GiB again, hot, MB/s", "sequential.hot.mb_per_s", True, of_native=0.95),
-    Row("2", "1 GiB again, dropped, MB/s", "sequential.dropped.mb_per_s", True, of_native=0.95),
-    Row("3", "1 GiB mapped, dropped, MB/s", "sequential.mapped.mb_per_s", True, of_native=0.95),
-    Row("4", "random 4 KiB, 2 jobs, dropped, IOPS", "pages.dropped.iops", True, of_native=0.95),
-    Row("5", "random 4 KiB, direct 16 x 2, IOPS", "pages.direct.iops", True, of_native=0.95),
-    Row("6", "random 4 KiB, 2 jobs, hot, IOPS", "pages.hot.iops", True, of_native=0.9),
-    Row("7", "cold first 4 KiB of 1 GiB, ms", "first.first.ms", target=3),
-    Row("8", "cold first 4 KiB, link, ms", "link.first.first.ms", target=23),
-    Row("9", "cold 1 GiB, MB/s", "sequential.cold.mb_per_s", True, 850),
-    Row("9", "its daemon, CPU s", "sequential.cold.cpu_s", target=1.2),
-    Row("10", "cold 1 GiB, link, MB/s", "link.sequential.cold.mb_per_s", True, 700),
-    Row("11", "300 random 4 KiB, link, mean ms", "link.random.random.mean_ms", target=22),
-    Row(
-        *("11", "the same, MB fetched", "link.random.random.fetched_bytes"),
-        target=40,
-        peer="cloudfs-partial",
-        scale=1e-6,
-    ),
-    Row("12", "1,000 cold 1 KiB files, files/s", "small.small.files_per_s", True, 4000),
-    Row("13", "300, link, files/s", "link.small.small.files_per_s", True, 400),
-    Row("14", "ls -l of 10,000, first, link, s", "link.listing.cold.s", target=0.8),
-    Row("14", "the same, remounted, s", "link.listing.remounted.s", target=0.6),
-    Row("15", "ls -l of 10,000, warm, s", "listing.warm.s", target=0.065),
-    Row("16", "find in 100,000, first, s", "tree.cold.s", target=1.5),
-    Row("16", "the same, link, s", "link.tree.cold.s", target=3),
-    Row("17", "find in 100,000, warm, s", "tree.warm.s", target=0.25),
-    Row("18", "stat, warm, per s", "listing.stat.per_s", True, of_native=0.95),
-    Row("20", "memory idle, MB", "idle.idle.resident_mb", target=35),
-    Row("20", "after 100,000 entries, MB", "tree.warm.resident_mb", target=70),
-    Row("20", "peak while streaming, MB", "sequential.cold.peak_mb", target=80),
-    Row("21", "create 1,000 of 4 KiB, until close, s", "create.create.s", target=0.3),
-    Row(
-        *("22", "the same, until in the cloud, s", "create.create.arrived_s"),
-        target=1.0,
-        peer="cloudfs-at-once",
-    ),
-    Row("23", "create 200, link, files/s", "link.create.create.files_per_s", True, 3500),
-    Row(
-        *("23", "the same, until in the cloud, s", "link.create.create.arrived_s"),
-        target=0.6,
-        peer="cloudfs-at-once",
-    ),
-    Row("24", "write 1 GiB until close, MB/s", "write.write.mb_per_s", True, of_native=0.9),
-    Row("24", "the same, until in the cloud, s", "write.write.arrived_s"),
-    Row("25", "untar 5,000 files, s", "source.untar.s", target=1.5),
-    Row("26", "git clone, s", "source.git.clone_s", target=4.5),
-    Row("26", "git status, s", "source.git.status_s", target=0.06),
-)
+@dataclass(frozen=True)
+class Judgement:
+    """How many times worse than its target a row is; at most 1 is good, nothing is unknown."""
+
+    target: str
+    ratio: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        if self.ratio is None:
+            return "–"
+        return "met" if round(self.ratio, 2) <= 1 else "missed"
+
+
+ROWS = tuple(Row(**row) for row in tomllib.loads(settings.TARGETS_FILE.read_text())["row"])
 
 # A workload that did less than this did not do its work, however fast.
 _WHOLE = {
@@ -84,74 +54,119 @@ _WHOLE = {
     "tree.cold": settings.TREE_FILES,
     "tree.warm": settings.TREE_FILES,
     "sequential.cold": settings.GIB,
+    "attributes.attributes": settings.FLAT_FILES,
 }
 
 
-def print_table(files: list[Path]) -> None:
-    """One table of all targets; the ratio is how many times worse than its target."""
-    records = [json.loads(file.read_text()) for file in files]
-    repetitions = [each for record in records for each in record["repetitions"]]
-    names = list(dict.fromkeys(name for record in records for name in record["peers"]))
-    print(f"| # | what | native | {' | '.join(names)} | target | ratio |")
-    print("|---|---|" + "---|" * (len(names) + 3))
-    for row in ROWS:
-        cells = [_cell(row, repetitions, name) for name in ("native", *names)]
-        if not any(cells[1:]):
-            continue
-        target, ratio = _judged(row, repetitions)
-        shown = " | ".join(cell or "–" for cell in cells)
-        print(f"| {row.number} | {row.label} | {shown} | {target} | {ratio} |")
+class Results:
+    """What the repetitions of some files found."""
 
+    def __init__(self, files: list[Path]) -> None:
+        records = [json.loads(file.read_text()) for file in files]
+        self.peers: dict[str, dict] = {}
+        for record in records:
+            self.peers |= record["peers"]
+        self.repetitions: list[dict] = [
+            repetition for record in records for repetition in record["repetitions"]
+        ]
 
-def print_requests(files: list[Path], peer: str) -> None:
-    """What each workload asked of the cloud, in the first repetition that has it."""
-    for file in files:
-        for case, targets in json.loads(file.read_text())["repetitions"][0]["cases"].items():
+    def values(self, row: Row, target: str) -> list[float]:
+        _, result, figure = row.figure.rsplit(".", 2)
+        found = []
+        for repetition in self.repetitions:
+            results = repetition["cases"].get(row.case, {}).get(target, {}).get(result, {})
+            whole = _WHOLE.get(f"{row.case.removeprefix('link.')}.{result}")
+            done = results.get("bytes", results.get("n"))
+            value = results.get(figure)
+            if value is not None and "error" not in results and (whole is None or done == whole):
+                found.append(value * row.scale)
+        return found
+
+    def median(self, row: Row, target: str) -> float | None:
+        values = self.values(row, target)
+        return statistics.median(values) if values else None
+
+    def judge(self, row: Row) -> Judgement:
+        value, target = self.median(row, row.peer), row.target
+        text = shown(target) if target else "–"
+        if row.of_native:
+            native = self.median(row, "native")
+            target = native * row.of_native if native else None
+            text = f"{row.of_native} of native"
+        if not value or not target:
+            return Judgement(text)
+        return Judgement(text, target / value if row.more_is_better else value / target)
+
+    def table(self) -> Iterator[str]:
+        """The rows of which anything is known, in Markdown."""
+        yield f"| # | what | native | {' | '.join(self.peers)} | target | ratio | |"
+        yield "|---|---|" + "---|" * (len(self.peers) + 4)
+        seen: set[str] = set()
+        for row in ROWS:
+            # What a row above has shown is not shown again for another target.
+            names = {"native", row.peer} if row.figure in seen else {"native", *self.peers}
+            seen.add(row.figure)
+            cells = {
+                name: self._cell(row, name) if name in names else ""
+                for name in ("native", *self.peers)
+            }
+            if not any(cell for name, cell in cells.items() if name != "native"):
+                continue
+            judged = self.judge(row)
+            ratio = "–" if judged.ratio is None else f"{judged.ratio:.2f}"
+            figures = " | ".join(cell or "–" for cell in cells.values())
+            yield (
+                f"| {row.number} | {row.what} | {figures} "
+                f"| {judged.target} | {ratio} | {judged.verdict} |"
+            )
+
+    def requests(self, peer: str) -> Iterator[str]:
+        """What each workload asked of the cloud, in the first repetition that has it."""
+        for case, targets in self.repetitions[0]["cases"].items():
             for name, result in targets.get(peer, {}).items():
                 if requests := result.get("requests"):
                     counted = ", ".join(f"{count} {kind}" for kind, count in requests.items())
                     megabytes = result["fetched_bytes"] / 1e6
-                    print(f"| {case}.{name} | {counted} | {megabytes:.1f} |")
+                    yield f"| {case}.{name} | {counted} | {megabytes:.1f} |"
+
+    def failures(self) -> Iterator[str]:
+        """What did not do its work."""
+        for number, repetition in enumerate(self.repetitions, 1):
+            for case, targets in repetition["cases"].items():
+                for target, results in targets.items():
+                    for name, result in results.items():
+                        if error := failure(result):
+                            yield f"{case}.{name} of {target}, repetition {number}: {error}"
+
+    def _cell(self, row: Row, target: str) -> str:
+        values = self.values(row, target)
+        if not values:
+            return ""
+        median = shown(statistics.median(values))
+        if len(values) == 1:
+            return median
+        return f"{median} ({shown(min(values))}–{shown(max(values))})"
 
 
-def _values(row: Row, repetitions: list[dict], target: str) -> list[float]:
-    *case, result, figure = row.path.split(".")
-    found = []
-    for repetition in repetitions:
-        results = repetition["cases"].get(".".join(case), {}).get(target, {}).get(result, {})
-        whole = _WHOLE.get(f"{case[-1]}.{result}")
-        done = results.get("bytes", results.get("n"))
-        value = results.get(figure)
-        if value is not None and "error" not in results and (whole is None or done == whole):
-            found.append(value * row.scale)
-    return found
+def failure(result: dict) -> str | None:
+    """Why a workload has no figures, in words."""
+    if "error" in result:
+        return result["error"]
+    return f"took longer than {result['timeout']} s" if "timeout" in result else None
 
 
-def _cell(row: Row, repetitions: list[dict], target: str) -> str:
-    values = _values(row, repetitions, target)
-    if not values:
-        return ""
-    median = _format(statistics.median(values))
-    if len(values) == 1:
-        return median
-    return f"{median} ({_format(min(values))}–{_format(max(values))})"
+def print_table(files: list[Path]) -> None:
+    """One table of all targets; the ratio is how many times worse than its target."""
+    print("\n".join(Results(files).table()))
 
 
-def _judged(row: Row, repetitions: list[dict]) -> tuple[str, str]:
-    values = _values(row, repetitions, row.peer) or _values(row, repetitions, "cloudfs")
-    target = row.target
-    text = _format(target) if target else "–"
-    if row.of_native:
-        native = _values(row, repetitions, "native")
-        target = statistics.median(native) * row.of_native if native else None
-        text = f"{row.of_native} of native"
-    if not values or not target:
-        return text, "–"
-    value = statistics.median(values)
-    return text, f"{target / value if row.is_more_better else value / target:.2f}"
+def print_requests(files: list[Path], peer: str) -> None:
+    for file in files:
+        for line in Results([file]).requests(peer):
+            print(line)
 
 
-def _format(value: float) -> str:
+def shown(value: float) -> str:
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"

@@ -4,7 +4,7 @@ import json
 import time
 from pathlib import Path
 
-from mountbench import machine, settings
+from mountbench import machine, report, settings
 from mountbench.cases import CASES, Bench, Target
 from mountbench.simulator import Simulator
 from mountbench.targets import Native, Peer, remove_leftovers
@@ -26,8 +26,10 @@ def run(peers: list[str], cases: list[str], repetitions: int, output: Path) -> N
             for target in targets
             if isinstance(target, Peer)
         }
+        record["versions"] = machine.versions()
         for number in range(repetitions):
             repetition = {"when": time.strftime("%F %T"), "machine": machine.description()}
+            repetition["busy"] = machine.busy(3)
             repetition["cases"] = {}
             record["repetitions"].append(repetition)
             for case in cases:
@@ -38,15 +40,17 @@ def run(peers: list[str], cases: list[str], repetitions: int, output: Path) -> N
 
 def _run_one(case: str, target: Target, simulator: Simulator, into: dict, number: int) -> None:
     work, is_slow = CASES[case]
-    if is_slow and not target.is_cloud or target.cases and case not in target.cases:
+    if is_slow and not target.has_link or target.cases and case not in target.cases:
         return
     begin = time.monotonic()
     load = machine.description()["load"]
     simulator.set_link(False)
     simulator.reset()
+    if isinstance(target, Peer):
+        target.cloud.reset()
     try:
         simulator.set_link(is_slow)
-        results = work(Bench(target, simulator, is_slow))
+        results = work(Bench(target, is_slow))
     except (OSError, RuntimeError) as error:
         results = {"error": {"error": repr(error)[:300]}}
     finally:
@@ -55,8 +59,8 @@ def _run_one(case: str, target: Target, simulator: Simulator, into: dict, number
     into.setdefault(case, {})[target.name] = results
     elapsed = time.monotonic() - begin
     failures = "".join(
-        f", {name}: {result.get('error') or 'took longer than ' + str(result['timeout']) + ' s'}"
+        f", {name}: {error}"
         for name, result in results.items()
-        if "error" in result or "timeout" in result
+        if (error := report.failure(result))
     )
     print(f"{number} {case} {target.name} {elapsed:.0f} s, load {load:.1f}{failures}", flush=True)

@@ -16,8 +16,12 @@ PROGRAMS = Path(os.environ.get("BENCH_PROGRAMS", PROJECT / ".build" / "release")
 BUCKET = "bench"
 ENDPOINT = f"http://127.0.0.1:{PORT}"
 NATIVE = ROOT / "native"
+# The same files as a folder that plays the cloud.
+LOCAL = CLOUD / "local"
 RESULTS = ROOT / "results"
 PEERS_FILE = Path(os.environ.get("BENCH_PEERS", BENCHMARKS / "peers.toml"))
+TARGETS_FILE = BENCHMARKS / "targets.toml"
+REPORTS = PROJECT / "docs" / "benchmarks"
 
 GIB = 1 << 30
 FLAT_FILES = 10_000

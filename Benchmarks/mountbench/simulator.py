@@ -8,13 +8,14 @@ import urllib.parse
 import urllib.request
 
 from mountbench import settings
+from mountbench.clouds import Cloud
 
 # What one connection to a cloud looks like: one round trip, and a share of its bandwidth.
 LINK = {"latency_ms": 20, "bandwidth": 50e6}
 NO_LINK = {"latency_ms": 0, "bandwidth": 0}
 
 
-class Simulator:
+class Simulator(Cloud):
     """s3sim with the data set as its bucket; it forgets everything when it ends."""
 
     def __init__(self) -> None:
@@ -57,28 +58,16 @@ class Simulator:
             return {}
 
     def reset(self) -> None:
-        """Forgets what was counted, and what earlier measurements left in the bucket."""
         self.remove("w/")
         self.remove(".cloudfs/")
         self._control("reset")
 
     def count(self, prefix: str) -> tuple[int, int]:
-        """How many objects have keys that begin like this, and how many bytes."""
         counted = json.loads(self._control("count", bucket=settings.BUCKET, prefix=prefix))
         return counted["objects"], counted["bytes"]
 
     def remove(self, prefix: str) -> None:
         self._control("remove", bucket=settings.BUCKET, prefix=prefix)
-
-    def wait_for(self, prefix: str, objects: int, size: int, limit: float) -> float | None:
-        """The time at which so much had arrived, or nothing when it did not."""
-        deadline = time.monotonic() + limit
-        while time.monotonic() < deadline:
-            arrived, arrived_bytes = self.count(prefix)
-            if arrived >= objects and arrived_bytes >= size:
-                return time.time()
-            time.sleep(0.02)
-        return None
 
     def _control(self, command: str, **query) -> str:
         address = f"{settings.ENDPOINT}/_sim/{command}?{urllib.parse.urlencode(query)}"

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 from mountbench import machine, settings
+from mountbench.clouds import Cloud, FolderCloud
 from mountbench.simulator import Simulator
 
 
@@ -21,8 +22,10 @@ class Native:
 
     name = "native"
     is_cloud = False
+    has_link = False
     cases: list[str] | None = None
     process_id: int | None = None
+    attribute: str | None = "user.benchmark"
     data = settings.NATIVE
 
     def make_cold(self) -> None:
@@ -53,8 +56,10 @@ class Peer:
         self.name = name
         # A variant that differs in one respect only is measured where that matters.
         self.cases: list[str] | None = peers[name].get("cases")
+        # An attribute that every file has, where programs see any.
+        self.attribute: str | None = peers[name].get("attribute")
         self.data = settings.ROOT / "mounts" / name
-        self._simulator = simulator
+        self.has_link = "folder" not in peers[name]
         self._cache = settings.ROOT / "caches" / name
         self._log = settings.ROOT / f"{name}.log"
         self._process: subprocess.Popen | None = None
@@ -65,7 +70,11 @@ class Peer:
             "CACHE": self._cache,
             "ENDPOINT": settings.ENDPOINT,
             "BUCKET": settings.BUCKET,
+            "LOCAL": settings.LOCAL,
         }
+        self.cloud: Cloud = simulator
+        if not self.has_link:
+            self.cloud = FolderCloud(Path(peers[name]["folder"].format(**places)))
         self.command = [word.format(**places) for word in peers[name]["command"]]
         self._environment = {
             variable: value.format(**places)
@@ -98,7 +107,7 @@ class Peer:
         """Removes a folder from the cloud, and everything that was known about it."""
         self.stop()
         shutil.rmtree(self._cache, ignore_errors=True)
-        self._simulator.remove(folder + "/")
+        self.cloud.remove(folder + "/")
         self._start()
         self.settle()
 

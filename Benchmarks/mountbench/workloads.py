@@ -4,6 +4,7 @@ A workload times itself, so that starting Python does not count, and gives up af
 so that a mount that hangs takes the measurement with it and nothing else.
 """
 
+import errno
 import json
 import mmap
 import os
@@ -173,6 +174,22 @@ def stat_each(folder: str) -> dict:
     return {"n": len(paths), "per_s": len(paths) / (_now() - begin)}
 
 
+def read_attributes(folder: str, name: str) -> dict:
+    """Asks each file of a folder for an attribute; where the first has none, all get it before."""
+    paths = [entry.path for entry in os.scandir(folder)]
+    try:
+        os.getxattr(paths[0], name)
+    except OSError as error:
+        if error.errno != errno.ENODATA:
+            raise
+        for path in paths:
+            os.setxattr(path, name, b"benchmark")
+    begin = _now()
+    for path in paths:
+        os.getxattr(path, name)
+    return {"n": len(paths), "per_s": len(paths) / (_now() - begin)}
+
+
 # Writing
 
 
@@ -241,7 +258,7 @@ WORKLOADS = {
     function.__name__: function
     for function in (
         *(sequential, first_page, random_pages, mapped, small_files, fio),
-        *(list_long, find_sizes, stat_each),
+        *(list_long, find_sizes, stat_each, read_attributes),
         *(create, write_big, untar, git),
     )
 }
