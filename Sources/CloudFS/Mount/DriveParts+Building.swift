@@ -58,7 +58,7 @@ extension DriveParts {
         var settings = HydrationPlan.Settings()
         settings.stallTimeout = configuration.readTimeout
         // One connection of a cloud is slow; many together fill the link (docs/benchmarks).
-        settings.maximumParallelRequests = 16
+        settings.maximumParallelRequests = 24
         settings.shortestRequest = 1 << 20
         settings.largestWindow = 128 << 20
         return HydrationSettings(policy: policy, settings: settings)

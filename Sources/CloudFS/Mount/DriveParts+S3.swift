@@ -74,7 +74,7 @@ extension DriveParts {
     }
 
     /// Requests that are under way at once.
-    private static let connectionCount = 32
+    private static let connectionCount = 48
 
     /// What the journal calls this drive; made at the first mount.
     static func deviceID(in catalog: Catalog) throws(CloudFSError) -> String {

@@ -139,7 +139,8 @@ extension HydrationPlan {
 
     private func requestLength(window: Int64) -> Int64 {
         let share = window / Int64(settings.maximumParallelRequests)
-        return min(max(share, settings.shortestRequest), Self.longestRequest)
+        let whole = share / Self.blockSize * Self.blockSize
+        return min(max(whole, settings.shortestRequest), Self.longestRequest)
     }
 
     /// Cuts a running request short where a reader waits for bytes it would reach much later.
