@@ -97,6 +97,7 @@ extension Filesystem {
     ) throws(CloudFSError) -> OpenedFile {
         if OpenFlags.truncates(flags), OpenFlags.isWritable(flags) {
             hydrator.perform(try files.truncate(file, to: 0), on: file)
+            try FaultPoint.replaceSwitched.pass()
             try dropSetID(of: file, changedBy: caller)
         }
         files.noteUse(of: file.id)

@@ -40,6 +40,7 @@ extension Filesystem {
         do throws(CloudFSError) {
             let actions = try files.truncate(file, to: size)
             hydrator.perform(actions, on: file)
+            if size == 0 { try FaultPoint.replaceSwitched.pass() }
             try dropSetID(of: file, changedBy: caller)
         } catch {
             try files.release(file)

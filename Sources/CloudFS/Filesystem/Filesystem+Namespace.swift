@@ -112,6 +112,7 @@ extension Filesystem {
         let generation = files.nextGeneration()
         let notBefore = notBefore
         var begun: OpenFile?
+        var unnamed: ItemID?
         do throws(CloudFSError) {
             let entry = try make(
                 .file,
@@ -122,6 +123,8 @@ extension Filesystem {
                 generation: generation
             ) { record, writer in
                 let content = try files.store.create(record.id, generation: generation, size: 0)
+                unnamed = record.id
+                try FaultPoint.createFiled.pass()
                 let isHeir = try writer.inheritBase(
                     record.id,
                     name: name.bytes,
@@ -132,10 +135,12 @@ extension Filesystem {
                 begun = files.begin(record, content: content, queuedFor: notBefore)
                 return record
             }
+            unnamed = nil
             if let begun { return (entry, begun) }
             return (entry, try files.acquire(entry.attributes.id))
         } catch {
             if let begun { files.abandon(begun) }
+            if let unnamed { try files.store.remove(unnamed, generation: generation) }
             throw error
         }
     }
@@ -276,6 +281,7 @@ extension Filesystem {
         if let file = files.live(id) {
             file.state.withLock { $0.isUnlinked = true }
         }
+        try FaultPoint.unlinkNamed.pass()
         // What is being sent right now is erased, or deleted in the cloud, when that has ended.
         if !uploader.active.contains(id) { try files.eraseIfUnused(id) }
         uploader.noteChange()

@@ -30,8 +30,8 @@ struct Fault: Sendable {
 /// A named place where the program can be made to block, wait, fail or die.
 ///
 /// Costs one load of a word as long as no point anywhere is armed. Points are armed by tests, and
-/// by the environment: `CLOUDFS_FAULTS=upload.sent=fail,catalog.committed=kill@3,fetch=delay:200`
-/// (milliseconds; `@3` passes three times first).
+/// by the environment: `CLOUDFS_FAULTS=upload.sent=fail*1,write.marked=kill@3,move.sent=delay:200`
+/// (milliseconds; `@3` passes three times first, `*1` happens once). `NamedFaults` lists them.
 struct FaultPoint: Sendable {
     let name: String
 
@@ -231,20 +231,26 @@ private enum FaultTable {
         text.split(separator: ",").compactMap { part in
             let sides = part.split(separator: "=", maxSplits: 1)
             guard sides.count == 2 else { return nil }
-            let words = sides[1].split(separator: "@", maxSplits: 1)
-            guard let first = words.first else { return nil }
-            let effect = first.split(separator: ":", maxSplits: 1)
-            let skipping = words.count > 1 ? Int(words[1]) ?? 0 : 0
-            switch effect.first {
-            case "fail": return (String(sides[0]), Fault(effect: .fail, skipping: skipping))
-            case "kill": return (String(sides[0]), Fault(effect: .kill, skipping: skipping))
-            case "block": return (String(sides[0]), Fault(effect: .block, skipping: skipping))
-            case "delay":
-                guard effect.count == 2, let milliseconds = Int(effect[1]) else { return nil }
-                let delay = Fault.Effect.delay(.milliseconds(milliseconds))
-                return (String(sides[0]), Fault(effect: delay, skipping: skipping))
-            default: return nil
-            }
+            let counted = sides[1].split(separator: "*", maxSplits: 1)
+            let words = counted.first?.split(separator: "@", maxSplits: 1) ?? []
+            guard let first = words.first, let effect = effect(first) else { return nil }
+            var fault = Fault(effect: effect)
+            if words.count > 1 { fault.skipping = Int(words[1]) ?? 0 }
+            if counted.count > 1 { fault.times = Int(counted[1]) ?? Int.max }
+            return (String(sides[0]), fault)
+        }
+    }
+
+    private static func effect(_ text: Substring) -> Fault.Effect? {
+        let words = text.split(separator: ":", maxSplits: 1)
+        switch words.first {
+        case "fail": return .fail
+        case "kill": return .kill
+        case "block": return .block
+        case "delay":
+            guard words.count == 2, let milliseconds = Int(words[1]) else { return nil }
+            return .delay(.milliseconds(milliseconds))
+        default: return nil
         }
     }
 }

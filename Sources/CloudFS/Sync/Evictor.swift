@@ -67,6 +67,7 @@ final class Evictor: Sendable {
         try files.release(file)
         if let failure { throw failure }
         hub.publish(changes)
+        try FaultPoint.evictDropped.pass()
         files.discards.raise()
     }
 

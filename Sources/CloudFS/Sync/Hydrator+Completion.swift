@@ -79,6 +79,7 @@ extension Hydrator {
         }
         guard let content else { return }
         if !isFlushed { try content.synchronize() }
+        try FaultPoint.hydrateFlushed.pass()
         let isStored = try file.state.withLock { state throws(CloudFSError) -> Bool in
             guard state.plan?.isComplete == true, state.content === content else { return false }
             let allocated = try content.facts().allocated
@@ -94,6 +95,7 @@ extension Hydrator {
             state.plan = nil
             state.residency = .resident
             state.unstoredBytes = 0
+            try FaultPoint.hydrateStored.pass()
             return true
         }
         if isStored { hub.publish([.attributes(file.id)]) }

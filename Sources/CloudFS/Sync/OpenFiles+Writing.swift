@@ -25,6 +25,7 @@ extension OpenFiles {
         state.queuedFor = notBefore
         if state.base != nil { try catalog.makeDurable() }
         state.isDirty = true
+        try FaultPoint.writeMarked.pass()
     }
 
     /// Writes at `offset` through `receive`, which moves the bytes and says how many.
@@ -222,6 +223,7 @@ extension OpenFiles {
             // What a program wrote just before would not show any more.
             state.direct?.isUntouched = false
         }
+        try FaultPoint.flushTimed.pass()
         let allocated = try content.facts().allocated
         let notBefore = clocks.now() + quietTime
         let (size, modified, changed) = (state.size, state.modified, state.changed)
@@ -242,6 +244,7 @@ extension OpenFiles {
         state.hasUnsavedChange = false
         state.accessed = nil
         state.queuedFor = notBefore
+        try FaultPoint.flushStored.pass()
     }
 
     /// Stores what was written through a handle that is closed now, and has it rest for the quiet
@@ -331,6 +334,7 @@ extension OpenFiles {
         try file.state.withLock { state throws(CloudFSError) in
             try storeRanges(&state, file.id)
         }
+        try FaultPoint.syncFlushed.pass()
         try catalog.makeDurable()
     }
 

@@ -273,6 +273,7 @@ final class OpenFiles: Sendable {
         let (generation, content) = try makeContent(for: id, size: state.size)
         let residency = state.base == nil ? Residency.resident : .partial
         do {
+            try FaultPoint.contentMade.pass()
             try catalog.write { writer in
                 try writer.setContent(of: id, generation: generation, residency: residency)
             }

@@ -10,7 +10,9 @@ struct Recovery {
     /// Runs before anything else uses catalog and content.
     func run() throws(CloudFSError) {
         let written = try settleDirtyFiles()
+        try FaultPoint.recoverySettled.pass()
         try eraseOrphans()
+        try FaultPoint.recoveryErased.pass()
         try unlinkDiscarded()
         try findUnnamedContent()
         for id in written {
@@ -132,7 +134,9 @@ struct Sweeper {
         let names = try files.catalog.read { try $0.discarded() }
         guard !names.isEmpty else { return }
         try files.catalog.makeDurable()
+        try FaultPoint.discardDurable.pass()
         for name in names { try files.store.remove(name.item, generation: name.generation) }
+        try FaultPoint.discardUnlinked.pass()
         try files.catalog.write(isLong: true) { writer in
             for name in names { try writer.didUnlink(name) }
         }

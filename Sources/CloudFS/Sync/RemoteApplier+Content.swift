@@ -73,6 +73,7 @@ extension RemoteApplier {
         }
         hydrator.perform(actions, on: file)
         hub.publish(changes)
+        if !changes.isEmpty { try await FaultPoint.applyContent.passInTask() }
         files.discards.raise()
         files.wanted.raise()
     }

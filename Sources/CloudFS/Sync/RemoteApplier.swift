@@ -287,6 +287,7 @@ final class RemoteApplier: Sendable {
             if changed.hasWanted { files.wanted.raise() }
             listing.outcome.unlisted += changed.unlisted
             listing.outcome.skipped.formUnion(changed.skipped)
+            try await FaultPoint.applyPage.passInTask()
             for (id, remote) in changed.contents {
                 try await applyContent(of: id, remote, in: folder)
             }

@@ -36,12 +36,14 @@ extension Uploader {
     private func mutating(
         _ id: ItemID,
         at places: [RemoteMutations.Place],
+        _ sent: FaultPoint,
         _ request: () async throws(CloudFSError) -> RemoteItem,
         _ record: @escaping @Sendable (CatalogWriter, RemoteItem) throws -> Void
     ) async throws(CloudFSError) -> Bool {
         mutations.begin(id, at: places)
         defer { mutations.end(id, at: places) }
         let remote = try await request()
+        try await sent.passInTask()
         return try await pool.engine {
             try self.catalog.write { writer in
                 try record(writer, remote)
@@ -84,7 +86,8 @@ extension Uploader {
         let item = facts.record.item
         let metadata = metadata(facts)
         let changed = item.changed
-        return try await mutating(id, at: facts.places) { () async throws(CloudFSError) in
+        return try await mutating(id, at: facts.places, .createSent) {
+            () async throws(CloudFSError) in
             if let target = item.linkTarget {
                 return try await provider.createSymlink(
                     at: path,
@@ -124,7 +127,8 @@ extension Uploader {
         guard let parent else { return true }
         let goal = RemoteMutations.Place(parent: parent, name: target.name?.bytes ?? [])
         defer { refreshBase(of: id) }
-        return try await mutating(id, at: facts.places + [goal]) { () async throws(CloudFSError) in
+        return try await mutating(id, at: facts.places + [goal], .moveSent) {
+            () async throws(CloudFSError) in
             try await provider.move(from: source, to: target, base: base.version)
         } _: { writer, remote in
             try writer.recordBase(
@@ -151,7 +155,8 @@ extension Uploader {
         let update = MetadataUpdate(metadata: metadata(facts), attributes: facts.attributes)
         let changed = facts.record.item.changed
         defer { refreshBase(of: id) }
-        return try await mutating(id, at: facts.places) { () async throws(CloudFSError) in
+        return try await mutating(id, at: facts.places, .metadataSent) {
+            () async throws(CloudFSError) in
             try await provider.setMetadata(update, at: path, base: base.version)
         } _: { writer, remote in
             let isSame = try writer.recordBase(
@@ -181,6 +186,7 @@ extension Uploader {
                 metadata: ["item.id": "\(id)", "error": "\(error)"]
             )
         }
+        try await FaultPoint.deleteSent.passInTask()
         try await pool.engine { try self.catalog.write { try $0.removeBase(of: id) } }
         // The edit wins: what is there comes back as an item of its own.
         if isEdited, let parent = base.parent { feed.hint([parent]) }
@@ -221,11 +227,13 @@ extension Uploader {
             mutations.end(id, at: facts.places)
             file.state.withLock { $0.sentBytes = nil }
         }
+        try await FaultPoint.uploadSnapshot.passInTask()
         let remote = try await provider.upload(
             source,
             to: target,
             replacing: facts.base?.version
         )
+        try await FaultPoint.uploadSent.passInTask()
         let changed = facts.record.item.changed
         return try await pool.engine {
             try self.finishUpload(
@@ -330,6 +338,7 @@ extension Uploader {
             return goesOn
         }
         applier.hub.publish([.attributes(file.id)])
+        try FaultPoint.uploadStored.pass()
         return goesOn
     }
 

@@ -63,9 +63,12 @@ import Testing
     }
 
     @Test func `the environment's text is understood, and nonsense is left out`() {
-        let faults = Fault.parse("one=fail@3,two=delay:200,three=kill,four=block,five,six=what,=")
+        let faults = Fault.parse(
+            "one=fail@3*2,two=delay:200*1,three=kill,four=block,five,six=what,=,seven=,eight=*1"
+        )
         #expect(faults.map(\.name) == ["one", "two", "three", "four"])
         #expect(faults.map(\.fault.skipping) == [3, 0, 0, 0])
+        #expect(faults.map(\.fault.times) == [2, 1, .max, .max])
         guard faults.count == 4, case .delay(let delay) = faults[1].fault.effect else {
             Issue.record("no delay")
             return

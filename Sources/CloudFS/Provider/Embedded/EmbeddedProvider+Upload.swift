@@ -20,6 +20,7 @@ extension EmbeddedProvider {
             guard source.isUnchanged() else {
                 throw CloudFSError(.cancelled, "\"\(path)\" was changed while it was sent")
             }
+            try await FaultPoint.uploadStaged.passInTask()
             let item = try await changing(path) { root, room in
                 try Self.commit(staged, as: name, path: path, replacing: base, root, room)
             }
