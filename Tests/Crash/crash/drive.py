@@ -1,0 +1,238 @@
+"""A daemon in the foreground, started and ended as often as wanted, and its mount."""
+
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from crash.tree import Failure
+
+# With vfork a thread that starts a program stops all others until it runs, and before that it
+# closes files of the drive, which the daemon may be waited for.
+subprocess._USE_VFORK = False  # type: ignore[attr-defined]
+
+CONTROL = Path("/sys/fs/fuse/connections")
+DETACH = 2
+
+
+def run(*command: str, limit: float = 60, **options: object) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end, which comes within `limit` seconds."""
+    return subprocess.run(command, timeout=limit, text=True, stdin=subprocess.DEVNULL,
+                          capture_output=True, **options)  # type: ignore[call-overload]
+
+
+class Drive:
+    """One drive: its cloud, its state, its mountpoint, and the daemon of the moment."""
+
+    def __init__(self, folder: Path, state: Path):
+        self.cloud = folder / "cloud"
+        self.mount = folder / "drive"
+        self.state = state
+        self.log = folder / "daemon.log"
+        self.runtime = folder / "run"
+        for path in (self.cloud, self.mount, self.runtime, folder / "home"):
+            path.mkdir()
+        programs = os.environ.get("CLOUDFS_BINARIES", ".build/debug")
+        self.programs = Path(programs).resolve()
+        self.environment = os.environ | {
+            "XDG_RUNTIME_DIR": str(self.runtime), "HOME": str(folder / "home"),
+            "XDG_DATA_HOME": str(folder / "home"), "TMPDIR": str(folder),
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+        self.old: list[subprocess.Popen[bytes]] = []
+        self.aborts = 0
+        self.lingering = 0
+
+    # Start and end
+
+    def start(self, faults: str = "", limit: float = 60) -> bool:
+        """Mounts; false if a fault ended the daemon before the drive was usable."""
+        notify = self.runtime / "notify"
+        notify.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+            ear.bind(str(notify))
+            ear.settimeout(0.05)
+            with self.log.open("ab") as log:
+                log.write(f"--- faults: {faults or 'none'}\n".encode())
+                log.flush()
+                self.process = subprocess.Popen(
+                    [str(self.programs / "cloudfs-mount"), "-f", "--state-dir", str(self.state),
+                     "--quiet-time", "300ms", "--device-name", "crash",
+                     "--log-level", "info", f"local:{self.cloud}", str(self.mount)],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                    env=self.environment | {"CLOUDFS_FAULTS": faults, "NOTIFY_SOCKET": str(notify)})
+            end = time.monotonic() + limit
+            while time.monotonic() < end:
+                try:
+                    if b"READY=1" in ear.recv(4096).split(b"\n"):
+                        return True
+                except TimeoutError:
+                    pass
+                if self.process.poll() is not None:
+                    if faults and (self.was_killed or "=fail" in faults):
+                        return False
+                    raise Failure(f"the daemon ended with {self.process.returncode} instead of "
+                                  f"mounting:\n{self.last_words()}")
+        self.abort("the drive was not mounted in time")
+        raise Failure(f"the drive was not mounted in {limit:.0f} s:\n{self.last_words()}")
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def was_killed(self) -> bool:
+        return self.process is not None and self.process.poll() == -signal.SIGKILL
+
+    def has_ended(self, limit: float) -> bool:
+        """Whether the daemon has ended, or does within `limit` seconds."""
+        end = time.monotonic() + limit
+        while self.is_running and time.monotonic() < end:
+            time.sleep(0.01)
+        return not self.is_running
+
+    def kill(self, limit: float = 5) -> None:
+        """Ends the daemon as the kernel would; one that does not end is left to the next start."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.kill()
+            try:
+                self.process.wait(limit)
+            except subprocess.TimeoutExpired:
+                self.lingering += 1
+                self.old.append(self.process)
+        self.process = None
+
+    def stop(self, limit: float = 60) -> int:
+        """Asks the daemon to end, and gives its status."""
+        if self.process is None:
+            return 0
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            self.abort("the daemon did not end when it was asked to")
+            raise Failure(f"the daemon did not end in {limit:.0f} s") from None
+
+    def command(self, *arguments: str, limit: float = 60) -> subprocess.CompletedProcess[str]:
+        """Runs `cloudfs`."""
+        return run(str(self.programs / "cloudfs"), *arguments, limit=limit, env=self.environment)
+
+    def last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "\n".join(lines[-25:])
+
+    # The mount
+
+    def mounts(self) -> list[str]:
+        """The numbers of the connections that are mounted here."""
+        found = []
+        for line in Path("/proc/self/mountinfo").read_text().splitlines():
+            fields = line.split()
+            if fields[4] == str(self.mount):
+                found.append(fields[2].split(":")[1])
+        return found
+
+    def abort(self, reason: str) -> None:
+        """Frees everybody who waits for a daemon that does not answer."""
+        self.aborts += 1
+        print(f"aborting the connection: {reason}", flush=True)
+        is_mounted_here = not any(CONTROL.iterdir())
+        if is_mounted_here:
+            run("mount", "-t", "fusectl", "none", str(CONTROL))
+        try:
+            for number in self.mounts():
+                switch = CONTROL / number / "abort"
+                if switch.exists():
+                    switch.write_text("1")
+        finally:
+            if is_mounted_here:
+                run("umount", str(CONTROL))
+
+    def detach(self) -> None:
+        """Takes the mount away, in whatever state it is."""
+        library = ctypes.CDLL(None, use_errno=True)
+        for _ in self.mounts():
+            library.umount2(os.fsencode(self.mount), DETACH)
+
+    def dispose(self) -> None:
+        """Leaves nothing behind."""
+        self.kill()
+        if self.old and any(process.poll() is None for process in self.old):
+            self.abort("a daemon that was killed still holds its mount")
+        self.detach()
+        for process in self.old:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                print(f"the daemon {process.pid} cannot be ended", flush=True)
+
+
+class Watchdog:
+    """Aborts the connection if what it watches takes too long; a call into it then fails."""
+
+    def __init__(self, drive: Drive, seconds: float, what: str):
+        self.timer = threading.Timer(seconds, drive.abort, [f"{what} took {seconds:.0f} s"])
+        self.timer.daemon = True
+
+    def __enter__(self) -> None:
+        self.timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.timer.cancel()
+
+
+class Disk:
+    """A file system in a file, whose power can be cut."""
+
+    SHUTDOWN = 0x8004587D
+    WITHOUT_LOG = 2
+
+    def __init__(self, kind: str, folder: Path):
+        self.kind = kind
+        self.image = folder / "disk.image"
+        self.path = folder / "disk"
+        self.path.mkdir()
+        size = 512 << 20
+        with self.image.open("wb") as file:
+            file.truncate(size)
+        quiet = ["-q"]
+        done = run(f"mkfs.{kind}", *quiet, str(self.image))
+        if done.returncode != 0:
+            raise Failure(f"mkfs.{kind}: {done.stderr}")
+        self.attach()
+
+    def attach(self) -> None:
+        done = run("mount", "-o", "loop", str(self.image), str(self.path))
+        if done.returncode != 0:
+            raise Failure(f"the disk cannot be mounted: {done.stderr}")
+
+    def cut(self) -> None:
+        """Nothing that is not on the disk yet will ever be."""
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.ioctl(folder, self.SHUTDOWN, self.WITHOUT_LOG.to_bytes(4, "little"))
+        finally:
+            os.close(folder)
+
+    def detach(self, limit: float = 20) -> None:
+        end = time.monotonic() + limit
+        while run("umount", str(self.path)).returncode != 0:
+            if not os.path.ismount(self.path):
+                return
+            if time.monotonic() > end:
+                run("umount", "-l", str(self.path))
+                raise Failure("the disk is in use after the daemon's end")
+            time.sleep(0.1)
+
+    def cycle(self) -> None:
+        """Takes it away and brings it back, as after a power failure."""
+        self.detach()
+        self.attach()

@@ -1,0 +1,326 @@
+"""Rounds: work, an end, a new start, and a look at what is left."""
+
+import json
+import random
+import threading
+import time
+from pathlib import Path
+
+from crash import points, work
+from crash.drive import Disk, Drive, Watchdog
+from crash.tree import Failure, differences, walk
+
+USUAL = [work.Saves, work.Calls, work.Database, work.Commits, work.Unpacking, work.Mirroring,
+         work.Elsewhere]
+# Those whose programs flush what they write.
+FLUSHING = [work.Saves, work.Calls, work.Database, work.Commits]
+
+
+class Run:
+    """One drive from its first start to the comparison at the end."""
+
+    def __init__(self, folder: Path, generator: random.Random, power: str | None = None,
+                 rereads: bool = False):
+        self.random = generator
+        self.disk = Disk(power, folder) if power else None
+        self.drive = Drive(folder, (self.disk.path if self.disk else folder) / "state")
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        kinds = list(FLUSHING if power else USUAL) + ([work.Rereading] if rereads else [])
+        self.workloads = [
+            kind(self.drive, scratch, random.Random(generator.random()), power is not None)
+            for kind in kinds
+        ]
+        self.threads: list[threading.Thread] = []
+        self.failures: list[str] = []
+        self.tolerates_errors = False
+        self.is_cut = False
+        self.kills = 0
+        self.hits: dict[str, int] = {}
+        self.tries: dict[str, int] = {}
+
+    # Steps of a round
+
+    def start(self, faults: str = "") -> bool:
+        """Mounts, and frees those who wait for a daemon that could not be ended."""
+        try:
+            is_mounted = self.drive.start(faults)
+        except Failure:
+            if not self.threads:
+                raise
+            self.drive.abort("a daemon that was killed keeps the next from mounting")
+            is_mounted = self.drive.start(faults)
+        self.join(20)
+        return is_mounted
+
+    def check(self) -> None:
+        """Looks at everything that was acknowledged before the last end."""
+        for load in self.workloads:
+            with Watchdog(self.drive, 90, f"the check of {load.name}"):
+                load.check()
+
+    def begin(self) -> None:
+        """Starts the workloads."""
+        for load in self.workloads:
+            load.stop.clear()
+            thread = threading.Thread(target=self.work, args=[load], name=load.name, daemon=True)
+            self.threads.append(thread)
+            thread.start()
+
+    def work(self, load: work.Workload) -> None:
+        try:
+            load.run()
+        except OSError as error:
+            end = time.monotonic() + 5
+            while self.drive.is_running and not self.is_cut and not self.tolerates_errors:
+                if time.monotonic() > end:
+                    self.failures.append(f"{load.name}, with the daemon running: {error!r}")
+                    return
+                time.sleep(0.05)
+        except Exception as error:  # pylint: disable=broad-except
+            self.failures.append(f"{load.name}: {error!r}"[:3000])
+
+    def end_work(self) -> None:
+        """Tells the workloads to stop, and waits for them unless a daemon lingers."""
+        for load in self.workloads:
+            load.stop.set()
+        self.join(5 if any(old.poll() is None for old in self.drive.old) else 20)
+
+    def join(self, limit: float) -> None:
+        """Waits for the workloads; those that hang are freed, unless the next start can do it."""
+        end = time.monotonic() + limit
+        for thread in self.threads:
+            thread.join(max(0, end - time.monotonic()))
+        self.threads = [thread for thread in self.threads if thread.is_alive()]
+        lingers = limit <= 5
+        if self.threads and not lingers:
+            names = ", ".join(thread.name for thread in self.threads)
+            self.drive.abort(f"still in a call: {names}")
+            for thread in self.threads:
+                thread.join(20)
+            self.threads = []
+
+    def require_no_failure(self) -> None:
+        if self.failures:
+            raise Failure("\n".join(self.failures))
+
+    def check_cloud(self) -> None:
+        """Looks at the cloud while no daemon runs."""
+        for load in self.workloads:
+            load.check_cloud()
+
+    def prepare(self) -> None:
+        """Makes what the workloads begin with, and has all of it survive."""
+        self.start()
+        for load in self.workloads:
+            load.prepare()
+        if self.drive.stop() != 0:
+            raise Failure(f"the daemon ended with a failure:\n{self.drive.last_words()}")
+
+    # Kills
+
+    def kill_once(self, point: str | None) -> bool:
+        """One round that ends with a kill: at a point, or anywhere.
+
+        Returns whether the point was reached.
+        """
+        faults = ""
+        if point:
+            attempt = self.tries[point] = self.tries.get(point, 0) + 1
+            later = attempt == 1 and not points.is_at_start(point)
+            faults = f"{point}=kill@{self.random.randrange(3) if later else 0}"
+        is_mounted = self.start(faults)
+        if is_mounted:
+            try:
+                self.check()
+            except (OSError, Failure):
+                if not self.drive.has_ended(2):
+                    raise
+        if not is_mounted or not self.drive.is_running:
+            self.note_hit(point)
+            self.drive.kill()
+            self.start()
+            self.check()
+            if point and is_mounted:
+                self.drive.kill()
+                self.kills += 1
+                return True
+            point = None
+        self.begin()
+        limit = 10 if point else 0.3 + self.random.random() * 4
+        end = time.monotonic() + limit
+        while self.drive.is_running and time.monotonic() < end:
+            time.sleep(0.01)
+        is_hit = not self.drive.is_running
+        if is_hit:
+            self.note_hit(point)
+        self.drive.kill()
+        self.kills += 1
+        self.end_work()
+        self.require_no_failure()
+        self.check_cloud()
+        return is_hit
+
+    def note_hit(self, point: str | None) -> None:
+        if point is None or not self.drive.was_killed:
+            status = self.drive.process.poll() if self.drive.process else None
+            raise Failure(f"the daemon ended by itself with {status}:\n{self.drive.last_words()}")
+        self.hits[point] = self.hits.get(point, 0) + 1
+
+    def kill_often(self, count: int, only: list[str]) -> list[str]:
+        """Rounds of which every point gets at least one; gives the points that were missed."""
+        waiting = list(only or points.names())
+        self.random.shuffle(waiting)
+        is_enough = count >= len(waiting) + len(waiting) // 5
+        number = 0
+        while number < count or (is_enough and waiting):
+            left = count - number
+            is_random = left > 0 and self.random.random() > len(waiting) / left
+            point = waiting.pop(0) if waiting and not is_random else None
+            begun = time.monotonic()
+            self.kill_once(point)
+            number += 1
+            is_hit = point in self.hits
+            what = "a random moment" if point is None else point if is_hit else f"missed {point}"
+            print(f"kill {number}: {what} ({time.monotonic() - begun:.1f} s)", flush=True)
+            if point and not is_hit and self.tries[point] < 4:
+                waiting.append(point)
+        return [name for name in (only or points.names()) if name not in self.hits] \
+            if is_enough else []
+
+    # Failures
+
+    def fail_each(self, only: list[str]) -> list[str]:
+        """Every point fails once; gives the points that were missed."""
+        self.tolerates_errors = True
+        waiting = list(only or points.names())
+        self.random.shuffle(waiting)
+        missed = []
+        while waiting:
+            point = waiting.pop(0)
+            attempt = self.tries[point] = self.tries.get(point, 0) + 1
+            passes = self.random.randrange(3) if attempt == 1 else 0
+            if points.is_at_start(point):
+                passes = 0
+            begun = time.monotonic()
+            is_hit = self.fail_once(point, f"{point}=fail@{passes}*1")
+            print(f"fail: {point if is_hit else 'missed ' + point} "
+                  f"({time.monotonic() - begun:.1f} s)", flush=True)
+            if is_hit:
+                self.hits[point] = 1
+            elif attempt < 4:
+                waiting.append(point)
+            else:
+                missed.append(point)
+        return missed
+
+    def fail_once(self, point: str, faults: str) -> bool:
+        self.start()
+        self.check()
+        if self.drive.stop() != 0:
+            raise Failure(f"the daemon ended with a failure:\n{self.drive.last_words()}")
+        mark = self.drive.log.stat().st_size
+        if self.start(faults):
+            self.begin()
+            end = time.monotonic() + 10
+            while time.monotonic() < end and not self.has_failed(point, mark):
+                time.sleep(0.1)
+            # What goes on after the failure counts too.
+            time.sleep(0.5)
+            is_running = self.drive.is_running
+            self.end_work()
+            self.require_no_failure()
+            if not is_running:
+                raise Failure(f"the daemon ended by a failure:\n{self.drive.last_words()}")
+            self.drive.stop()
+        self.check_cloud()
+        return self.has_failed(point, mark)
+
+    def has_failed(self, point: str, mark: int) -> bool:
+        with self.drive.log.open("rb") as log:
+            log.seek(mark)
+            return f"the fault point {point} was set to fail".encode() in log.read()
+
+    # Power
+
+    def cut_often(self, count: int) -> None:
+        """Rounds that end with a power failure of the state's disk."""
+        assert self.disk
+        for number in range(count):
+            begun = time.monotonic()
+            self.start()
+            self.check()
+            self.begin()
+            end = time.monotonic() + 0.3 + self.random.random() * 4
+            while self.drive.is_running and time.monotonic() < end:
+                time.sleep(0.01)
+            if not self.drive.is_running:
+                raise Failure(f"the daemon ended by itself:\n{self.drive.last_words()}")
+            self.require_no_failure()
+            self.is_cut = True
+            self.disk.cut()
+            self.drive.kill()
+            self.kills += 1
+            self.end_work()
+            self.drive.detach()
+            self.disk.cycle()
+            self.is_cut = False
+            self.require_no_failure()
+            self.check_cloud()
+            print(f"cut {number + 1} ({time.monotonic() - begun:.1f} s)", flush=True)
+
+    # The end
+
+    def finish(self) -> None:
+        """Everything is sent, and the cloud has what the drive has."""
+        self.tolerates_errors = False
+        self.start()
+        self.check()
+        for load in self.workloads:
+            load.stop.clear()
+            with Watchdog(self.drive, 60, f"the end of {load.name}"):
+                load.finish()
+        mount = str(self.drive.mount)
+        done = self.drive.command("drain", "--wait", "--timeout", "90s", mount, limit=120)
+        if done.returncode != 0:
+            raise Failure(f"not everything was sent:\n{done.stderr}\n{self.drive.last_words()}")
+        with Watchdog(self.drive, 90, "the comparison"):
+            here = walk(mount)
+        there = walk(str(self.drive.cloud), skipping=".cloudfs")
+        if lines := differences(here, there, inodes=False):
+            raise Failure("the cloud, compared with the drive:\n  " + "\n  ".join(lines[:20]))
+        copies = [path for path in there if work.CONFLICT in path]
+        if copies:
+            raise Failure(f"conflicted copies of this device's own work: {copies}")
+        queue = self.drive.command("queue", "--json", mount)
+        if json.loads(queue.stdout):
+            raise Failure(f"the outbox is not empty: {queue.stdout}")
+        if self.drive.stop() != 0 or self.drive.mounts():
+            raise Failure(f"it did not end in order:\n{self.drive.last_words()}")
+        self.check_cloud()
+
+    def proof(self, missed: list[str]) -> list[str]:
+        """Why the run has proved nothing, or less than it should."""
+        lines = []
+        if self.kills + len(self.hits) == 0:
+            lines.append("nothing was ended")
+        if missed:
+            lines.append("never reached: " + ", ".join(missed))
+        if self.kills >= 10 or self.tolerates_errors:
+            lines += [f"nothing was acknowledged to {load.name}"
+                      for load in self.workloads if load.acknowledged == 0]
+        elif all(load.acknowledged == 0 for load in self.workloads):
+            lines.append("nothing was acknowledged")
+        if self.drive.aborts:
+            lines.append(f"{self.drive.aborts} connections had to be aborted")
+        return lines
+
+    def dispose(self) -> None:
+        """Leaves no process, no mount and no disk."""
+        for load in self.workloads:
+            load.stop.set()
+        self.drive.dispose()
+        for thread in self.threads:
+            thread.join(5)
+        if self.disk:
+            self.disk.detach()
