@@ -121,6 +121,13 @@ int clinux_fuse_backing_close(int device, int backing) {
     return ioctl(device, BACKING_CLOSE, &id);
 }
 
+int clinux_keep_only(int descriptor) {
+    if (unshare(CLONE_FILES) != 0) return -1;
+    if (descriptor > STDERR_FILENO + 1
+        && close_range(STDERR_FILENO + 1, (unsigned)descriptor - 1, 0) != 0) return -1;
+    return close_range((unsigned)descriptor + 1, ~0U, 0);
+}
+
 int clinux_memfd_create(const char *name) { return memfd_create(name, MFD_CLOEXEC); }
 
 int clinux_enter_mount_namespace(int descriptor) {

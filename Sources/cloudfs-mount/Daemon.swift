@@ -37,7 +37,11 @@ struct Daemon {
     mutating func run() async throws(CloudFSError) -> Int32 {
         ProcessSetup.prepare()
         if let readiness { ProcessSetup.detachFromCaller(keeping: readiness.descriptor) }
-        _ = try MountConfiguration.Checks(configuration).run()
+        let wasHere = StateLock.isAbandoned(
+            configuration.stateDirectory,
+            at: configuration.mountpoint
+        )
+        _ = try MountConfiguration.Checks(configuration, isAbandoned: wasHere).run()
         let state = try StateDirectory(at: configuration.stateDirectory)
         let lock = try StateLock(
             state,
@@ -51,8 +55,9 @@ struct Daemon {
 
         // Asked again as the drive's one owner: what was seen before may have changed.
         configuration.mayStartOffline = StateDirectory.hasCatalog(at: state.path)
-        while try MountConfiguration.Checks(configuration).run() == .deadMount {
-            try MountConfiguration.Checks.detach(configuration.mountpoint)
+        while try MountConfiguration.Checks(configuration, isAbandoned: wasHere).run() == .deadMount
+        {
+            try MountConfiguration.Checks.remove(configuration.mountpoint)
             tell("the daemon of the drive at \(configuration.mountpoint) was gone; replacing it")
         }
         let mount = try CloudMount(configuration: configuration, logger: logger)

@@ -202,7 +202,7 @@ public enum Shell {
         }
     }
 
-    static func text(of path: String) -> String {
+    public static func text(of path: String) -> String {
         String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)
     }
 }

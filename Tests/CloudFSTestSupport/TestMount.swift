@@ -82,6 +82,11 @@ public final class TestMount: Sendable {
         currentOptions.withLock { $0.arguments = arguments }
     }
 
+    /// Gives the next start another environment.
+    public func change(environment: [String: String]) {
+        currentOptions.withLock { $0.environment = environment }
+    }
+
     public var pid: Int32? { process.withLock { $0?.pid } }
     public var isRunning: Bool { process.withLock { $0.map { $0.status == nil } ?? false } }
     public var logText: String { Shell.text(of: log) }

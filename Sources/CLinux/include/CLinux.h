@@ -67,6 +67,10 @@ int clinux_syncfs(int descriptor);
 int clinux_fuse_backing_open(int device, int descriptor);
 int clinux_fuse_backing_close(int device, int backing);
 
+/// Gives the calling thread descriptors of its own, of which the standard ones and `descriptor`
+/// stay open: 0, or -1 with errno.
+int clinux_keep_only(int descriptor);
+
 /// memfd_create(2), which the headers declare for GNU sources only; closed on exec.
 int clinux_memfd_create(const char *name);
 

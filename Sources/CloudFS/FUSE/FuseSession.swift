@@ -1,4 +1,5 @@
 import CFuse
+import CLinux
 import Dispatch
 import Foundation
 import Glibc
@@ -118,7 +119,7 @@ final class FuseSession: Sendable {
         guard let session else {
             throw CloudFSError(.internalFailure, "a session runs once, after it was mounted")
         }
-        notifier.start()
+        notifier.start { [logger] in Self.keepOnlyDevice(of: session, logger) }
         let token = changes.subscribe { [notifier] in notifier.enqueue($0) }
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -277,6 +278,20 @@ final class FuseSession: Sendable {
             throw CloudFSError(.invalidArgument, "libfuse refuses the mount options: \(reason)")
         }
         return SharedPointer(session)
+    }
+
+    /// Takes all but the way to the kernel from the calling thread, which the kernel may hold
+    /// behind a request.
+    ///
+    /// If the process is killed in such a moment, request and thread wait for each other until
+    /// somebody cuts the connection, and what the thread has open stays open: the lock of the state
+    /// directory must not be among it, so that the next daemon can begin, and cut it.
+    private static func keepOnlyDevice(of session: SharedPointer, _ logger: Logger) {
+        guard clinux_keep_only(fuse_session_fd(session.raw)) != 0 else { return }
+        logger.notice(
+            "A notifier shares all files: killed at a bad moment, the drive stays locked.",
+            metadata: ["reason": "\(String(cString: strerror(Glibc.errno)))"]
+        )
     }
 
     private static func disconnect(_ session: SharedPointer) {

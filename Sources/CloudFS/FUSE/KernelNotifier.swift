@@ -69,10 +69,13 @@ final class KernelNotifier: Sendable {
     }
 
     /// Starts the threads, which begin with what was queued before.
-    func start() {
+    ///
+    /// - Parameter prepare: Called first on each of them.
+    func start(_ prepare: @escaping @Sendable () -> Void = {}) {
         for (index, lane) in lanes.enumerated() {
             threads.enter()
             let thread = Thread { [threads] in
+                prepare()
                 lane.run()
                 threads.leave()
             }
@@ -204,12 +207,17 @@ private final class NotificationLane: Sendable {
                 return (notification, state.isClosed)
             }
             if let notification {
-                report(sink(notification), of: notification)
+                report(send(notification), of: notification)
                 state.withLock { $0.current = nil }
             } else if isClosed {
                 return
             }
         }
+    }
+
+    private func send(_ notification: KernelNotification) -> Int32 {
+        do throws(CloudFSError) { try FaultPoint.notifyTaken.pass() } catch { return EIO }
+        return sink(notification)
     }
 
     /// What has been under way since before `moment`, told once.

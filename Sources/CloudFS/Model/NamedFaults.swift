@@ -58,6 +58,11 @@ extension FaultPoint {
     /// A file has become a placeholder of a newer version; its old content is not unlinked.
     static let applyContent = FaultPoint("apply.content")
 
+    // MARK: - The kernel
+
+    /// The kernel is about to be told of a change.
+    static let notifyTaken = FaultPoint("notify.taken")
+
     // MARK: - The start
 
     /// Sizes and times are taken from the content files; orphans are not erased.
@@ -70,8 +75,8 @@ extension FaultPoint {
         createFiled, contentMade, writeMarked, flushTimed, flushStored, syncFlushed,
         replaceSwitched, unlinkNamed, discardDurable, discardUnlinked, hydrateFlushed,
         hydrateStored, evictDropped, uploadSnapshot, uploadStaged, uploadSent, uploadStored,
-        createSent, moveSent, metadataSent, deleteSent, applyPage, applyContent, recoverySettled,
-        recoveryErased,
+        createSent, moveSent, metadataSent, deleteSent, applyPage, applyContent, notifyTaken,
+        recoverySettled, recoveryErased,
     ]
 
     /// Passes the point on a thread that may block; its failure is one as of a broken disk.

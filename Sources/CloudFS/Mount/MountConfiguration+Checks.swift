@@ -14,15 +14,37 @@ extension MountConfiguration {
         private let configuration: MountConfiguration
         private let mounts: MountTable
         private let userID: UInt32
+        /// Whether no daemon has this drive at this place, whatever the table of mounts says.
+        private let isAbandoned: Bool
 
-        package init(_ configuration: MountConfiguration) throws(CloudFSError) {
-            self.init(configuration, mounts: try .current(), userID: geteuid())
+        /// - Parameter isAbandoned: What the lock of the state directory says about it; asked for
+        ///   by who holds that lock already.
+        package init(
+            _ configuration: MountConfiguration,
+            isAbandoned: Bool? = nil
+        ) throws(CloudFSError) {
+            self.init(
+                configuration,
+                mounts: try .current(),
+                userID: geteuid(),
+                isAbandoned: isAbandoned
+                    ?? StateLock.isAbandoned(
+                        configuration.stateDirectory,
+                        at: configuration.mountpoint
+                    )
+            )
         }
 
-        init(_ configuration: MountConfiguration, mounts: MountTable, userID: UInt32) {
+        init(
+            _ configuration: MountConfiguration,
+            mounts: MountTable,
+            userID: UInt32,
+            isAbandoned: Bool = false
+        ) {
             self.configuration = configuration
             self.mounts = mounts
             self.userID = userID
+            self.isAbandoned = isAbandoned
         }
 
         /// Asks everything.
@@ -163,7 +185,11 @@ extension MountConfiguration {
                         + "choose another folder or unmount that first"
                 )
             }
-            guard Self.isDead(path) else {
+            let sign = Self.signOfLife(path)
+            let isKept =
+                sign == .silence && isAbandoned
+                && configuration.containers.contains { $0.url.description == mount.source }
+            guard sign == .death || isKept else {
                 throw CloudFSError(
                     .exists,
                     "a drive is already mounted at \(path), with \(mount.source); "

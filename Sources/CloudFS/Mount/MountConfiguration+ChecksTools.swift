@@ -26,11 +26,20 @@ extension MountConfiguration.Checks {
         return names
     }
 
+    /// What a mount answers when it is asked.
+    package enum SignOfLife: Sendable {
+        case answer
+        /// Its daemon hangs, is stopped, or was killed while the kernel held it.
+        case silence
+        /// Its daemon is gone.
+        case death
+    }
+
     /// Whether the daemon of the mount at `path` is gone; one that merely hangs is alive.
     ///
     /// `statvfs`, because the kernel answers `stat` of a root it knows by itself. A daemon that is
     /// stopped never answers, so a thread of its own bears the wait.
-    package static func isDead(_ path: String) -> Bool {
+    package static func signOfLife(_ path: String) -> SignOfLife {
         let answer = Answer()
         DispatchQueue.global().async {
             var status = statvfs()
@@ -38,8 +47,8 @@ extension MountConfiguration.Checks {
             answer.reason.withLock { $0 = reason }
             answer.isThere.signal()
         }
-        guard answer.isThere.wait(timeout: .now() + 3) == .success else { return false }
-        return answer.reason.withLock { $0 } == ENOTCONN
+        guard answer.isThere.wait(timeout: .now() + 3) == .success else { return .silence }
+        return answer.reason.withLock { $0 } == ENOTCONN ? .death : .answer
     }
 
     private final class Answer: Sendable {
@@ -69,6 +78,30 @@ extension MountConfiguration.Checks {
         var bytes = [UInt8](repeating: 0, count: 65_536)
         let count = read(descriptor, &bytes, bytes.count)
         return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
+    }
+
+    /// Cuts the connection of the mount at `path`, if that is possible: whoever waits for it, the
+    /// kernel's part of a killed daemon too, comes free.
+    ///
+    /// - Returns: Whether it was possible.
+    private static func abort(_ path: String) throws(CloudFSError) -> Bool {
+        let device = try MountConfiguration.MountTable.current().mount(at: path)?.device
+        guard let number = device?.split(separator: ":").last else { return false }
+        let control = open("/sys/fs/fuse/connections/\(number)/abort", O_WRONLY | O_CLOEXEC)
+        guard control >= 0 else { return false }
+        defer { close(control) }
+        return write(control, "1", 1) == 1
+    }
+
+    /// Takes a mount that nobody serves out of sight, whatever state it is in.
+    ///
+    /// - Throws: `internalFailure` with the reason and what to do by hand.
+    package static func remove(_ path: String) throws(CloudFSError) {
+        // Where the kernel's files for that are not mounted, root can say it so.
+        let isForced =
+            try !abort(path) && geteuid() == 0
+            && umount2(path, Int32(MNT_FORCE) | Int32(MNT_DETACH)) == 0
+        if !isForced { try detach(path) }
     }
 
     /// Takes the mount at `path` out of sight, whatever state it is in.

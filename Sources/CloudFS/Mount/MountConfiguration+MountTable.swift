@@ -8,6 +8,8 @@ extension MountConfiguration {
             /// `fuse.cloudfs` for drives.
             package var type: String
             package var source: String
+            /// Major and minor number, as in `0:42`.
+            package var device = ""
         }
 
         /// The later of two mounts at one place lies on top.
@@ -49,7 +51,7 @@ extension MountConfiguration {
             entries.last { $0.mountpoint == path }
         }
 
-        /// One line: `36 35 98:0 /root /mountpoint options optional-fields… - type source options`.
+        /// One line: `36 35 98:0 /root /mountpoint options optional… - type source options`.
         private static func entry(_ line: Substring) -> Entry? {
             let fields = line.split(separator: " ")
             guard fields.count >= 9, let separator = fields[6...].firstIndex(of: "-"),
@@ -58,7 +60,8 @@ extension MountConfiguration {
             return Entry(
                 mountpoint: unescaped(fields[4]),
                 type: unescaped(fields[separator + 1]),
-                source: unescaped(fields[separator + 2])
+                source: unescaped(fields[separator + 2]),
+                device: String(fields[2])
             )
         }
 

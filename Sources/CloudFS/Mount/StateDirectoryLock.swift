@@ -58,6 +58,15 @@ package final class StateLock: Sendable {
         close(descriptor)
     }
 
+    /// Whether a daemon was here for the drive at `mountpoint` that holds the lock no more.
+    package static func isAbandoned(_ path: String, at mountpoint: String) -> Bool {
+        guard owner(of: path)?.mountpoint == mountpoint else { return false }
+        let descriptor = open("\(path)/lock", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return flock(descriptor, LOCK_SH | LOCK_NB) == 0
+    }
+
     /// Who last took the lock of the state directory at `path`.
     package static func owner(of path: String) -> Owner? {
         let descriptor = open("\(path)/lock", O_RDONLY | O_CLOEXEC)

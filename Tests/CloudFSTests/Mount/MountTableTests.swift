@@ -22,7 +22,8 @@ import Testing
                 == .init(
                     mountpoint: #"/mnt/my drive\x"#,
                     type: "fuse.cloudfs",
-                    source: "local:/a b"
+                    source: "local:/a b",
+                    device: "0:44"
                 )
         )
         #expect(table.mount(at: "/")?.type == "ext4")
