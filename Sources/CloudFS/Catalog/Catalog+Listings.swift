@@ -115,6 +115,11 @@ extension CatalogWriter {
         if isListed { try setListingPage(nil, of: id) }
     }
 
+    /// Makes first listings that were interrupted begin again.
+    func forgetListingPages() throws {
+        try execute("DELETE FROM listing")
+    }
+
     /// Notes how far the first listing of a folder has come.
     func setListingPage(_ page: PageToken?, of folder: ItemID) throws {
         guard let page else {

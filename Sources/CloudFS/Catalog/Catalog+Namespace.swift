@@ -151,11 +151,19 @@ extension CatalogWriter {
 
     /// Decides what becomes of an item that has no name any more.
     private func didLoseName(_ id: ItemID, notBefore: Timestamp) throws {
-        if let base = try reader.base(of: id) {
-            guard try !passBase(base, of: id) else { return try dequeue(id) }
+        if let base = try reader.base(of: id), try !passBase(base, of: id) {
             try enqueue(id, notBefore: notBefore)
         } else {
+            try endSending(of: id, notBefore: notBefore)
+        }
+    }
+
+    /// Nothing is left to send for an item, unless the outcome of a request is not known yet.
+    private func endSending(of id: ItemID, notBefore: Timestamp) throws {
+        if try reader.sent(of: id) == nil {
             try dequeue(id)
+        } else {
+            try enqueue(id, notBefore: notBefore)
         }
     }
 
@@ -187,7 +195,7 @@ extension CatalogWriter {
         let heir = try reader.existing(id)
         guard let old = try reader.name(of: base.item) else {
             guard try passBase(base, to: heir) else { return false }
-            try dequeue(base.item)
+            try endSending(of: base.item, notBefore: notBefore)
             return true
         }
         // The backup is a new document, and needs bytes of its own for that.
@@ -234,8 +242,11 @@ extension CatalogWriter {
         replacing expected: BaseRecord?,
         at now: Timestamp
     ) throws -> Bool {
+        try forgetSent(of: base.item)
         let current = try reader.base(of: base.item)
-        let hasMovedOn = current.map { !$0.isInPlace(of: expected) } ?? false
+        // A listing may have found it in its new place before.
+        let hasMovedOn =
+            current.map { !$0.isInPlace(of: expected) && !$0.isInPlace(of: base) } ?? false
         let holder = try base.parent.flatMap { try reader.base(named: base.name, in: $0) }
         if let holder, holder.item != base.item {
             var handedOn = base
@@ -248,6 +259,8 @@ extension CatalogWriter {
             try recordOrphan(base, at: now)
             return false
         }
+        // Where listings were interrupted is said in terms of where folders were.
+        if let current, !current.isInPlace(of: base) { try forgetListingPages() }
         try setBase(base)
         guard try reader.name(of: base.item) == nil else { return true }
         return try !passBase(base, of: base.item)
@@ -295,11 +308,12 @@ extension CatalogWriter {
         try execute("DELETE FROM item WHERE id = ?", [id.rawValue])
     }
 
-    /// Erases an item that has neither name nor base.
+    /// Erases an item that has neither name nor base, and that the cloud cannot have got unheard.
     ///
     /// - Returns: Whether it was one.
     func eraseIfForgotten(_ id: ItemID) throws -> Bool {
-        guard id != .root, try reader.name(of: id) == nil, try reader.base(of: id) == nil
+        guard id != .root, try reader.name(of: id) == nil, try reader.base(of: id) == nil,
+            try reader.sent(of: id) == nil
         else { return false }
         try erase(id)
         return true

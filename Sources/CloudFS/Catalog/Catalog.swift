@@ -10,6 +10,7 @@ import Synchronization
 final class Catalog: Sendable {
     private let pool: DatabasePool
     private let logPath: String
+    private let flushes = SharedRun()
     /// How many transactions that take long run, or wait for their turn.
     private let longWrites = Atomic(0)
     /// Since when one runs, in nanoseconds; 0 when none does.
@@ -101,7 +102,15 @@ final class Catalog: Sendable {
     /// Commits are written to SQLite's log without a flush (`synchronous = NORMAL`); flushing the
     /// log makes all of them durable at once, for a tenth of the price of a FULL commit each.
     /// - Source: https://www.sqlite.org/pragma.html#pragma_synchronous
+    ///
+    /// Who comes while a flush runs shares the next one.
     func makeDurable() throws(CloudFSError) {
+        try Self.converting("the catalog cannot be made durable") {
+            try flushes.run { try self.flushLog() }
+        }
+    }
+
+    private func flushLog() throws(CloudFSError) {
         let descriptor = open(logPath, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
             // No log: everything was moved into the database, and flushed there.

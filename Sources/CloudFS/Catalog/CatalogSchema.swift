@@ -16,6 +16,9 @@ enum CatalogSchema {
         migrator.registerMigration("2") { database in
             try database.execute(sql: second)
         }
+        migrator.registerMigration("3") { database in
+            try database.execute(sql: third)
+        }
         return migrator
     }
 
@@ -126,5 +129,21 @@ enum CatalogSchema {
         CREATE INDEX base_sketch ON base(parent, name) WHERE metadata_version >= '~';
         CREATE INDEX item_folder ON item(id) WHERE kind = 2;
         CREATE INDEX item_unlisted ON item(id) WHERE kind = 2 AND is_listed = 0;
+        """
+
+    /// Requests whose answer is not known, so that what they made is not taken for somebody else's.
+    private static let third = """
+        CREATE TABLE sent (
+            item INTEGER PRIMARY KEY REFERENCES item(id) ON DELETE CASCADE,
+            parent INTEGER NOT NULL,
+            name BLOB NOT NULL,
+            base_parent INTEGER,
+            base_name BLOB,
+            is_move INTEGER NOT NULL CHECK (is_move IN (0, 1)),
+            document BLOB NOT NULL CHECK (length(document) = 16),
+            size INTEGER NOT NULL,
+            modified INTEGER NOT NULL
+        );
+        CREATE INDEX sent_place ON sent(parent, name);
         """
 }

@@ -238,7 +238,7 @@ final class DriveControl: ControlledDrive {
         case .upload, .hydrate, .keepHere: .upload
         case .delete, .erase: .delete
         case .updateMetadata, .done, .hold: .update
-        case .waitFor:
+        case .waitFor, .ask:
             facts.place == nil ? .delete : facts.base == nil ? .upload : .move
         }
     }

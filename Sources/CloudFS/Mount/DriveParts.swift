@@ -126,6 +126,7 @@ final class DriveParts: Sendable {
         )
         news.deliver(to: feed, uploader, downloader)
         try Self.restorePause(of: uploader, from: catalog)
+        try uploader.takeUpUnheard()
         _ = hub.subscribe { changes in
             files.caches.noteChanged(changes)
             evictor.noticeUse()

@@ -179,6 +179,16 @@ public protocol CloudProvider: Sendable {
         version: ItemVersion
     ) async throws(CloudFSError) -> ContentDigest?
 
+    /// Whether a file here has the content of a version, as far as its tokens tell without asking
+    /// the cloud; `nil` where they do not.
+    ///
+    /// For providers without `digests`.
+    func isContent(
+        of version: ItemVersion,
+        _ descriptor: Int32,
+        byteCount: Int64
+    ) async throws(CloudFSError) -> Bool?
+
     /// Makes `source` the content of `path`.
     ///
     /// `base` is the version it replaces, `nil` for a new file.
@@ -218,6 +228,10 @@ public protocol CloudProvider: Sendable {
     /// Deletes the item at `path` if it still is `base`. For folders only existence is compared.
     func delete(_ path: RemotePath, base: ItemVersion) async throws(CloudFSError)
 
+    /// Tells other devices of something that this one made at `path` earlier, and whose answer was
+    /// lost; where nobody has to be told, nothing happens.
+    func announce(_ path: RemotePath) async
+
     /// Space at the provider; `nil` when it has no limit that it tells.
     func quota() async throws(CloudFSError) -> Quota?
 }
@@ -229,6 +243,14 @@ extension CloudProvider {
     ) async throws(CloudFSError) -> [RemoteItem] { items }
 
     public func noteUse() {}
+
+    public func announce(_ path: RemotePath) async {}
+
+    public func isContent(
+        of version: ItemVersion,
+        _ descriptor: Int32,
+        byteCount: Int64
+    ) async throws(CloudFSError) -> Bool? { nil }
 
     public func login(_ login: ProviderLogin) async throws(CloudFSError) {
         throw CloudFSError(.unsupported, "this drive needs no login")

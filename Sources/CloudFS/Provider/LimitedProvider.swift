@@ -78,6 +78,18 @@ extension LimitedProvider {
         base.noteUse()
     }
 
+    public func announce(_ path: RemotePath) async {
+        await base.announce(path)
+    }
+
+    public func isContent(
+        of version: ItemVersion,
+        _ descriptor: Int32,
+        byteCount: Int64
+    ) async throws(CloudFSError) -> Bool? {
+        try await base.isContent(of: version, descriptor, byteCount: byteCount)
+    }
+
     public func login(_ login: ProviderLogin) async throws(CloudFSError) {
         try await base.login(login)
     }

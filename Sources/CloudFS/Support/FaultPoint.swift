@@ -118,11 +118,14 @@ private final class ArmedFault: Sendable {
 
     let name: String
     private let fault: Fault
+    private let isTold: Bool
     private let state = Mutex(State())
 
-    init(_ name: String, _ fault: Fault) {
+    /// - Parameter isTold: Whether standard error tells each time that it happens.
+    init(_ name: String, _ fault: Fault, isTold: Bool = false) {
         self.name = name
         self.fault = fault
+        self.isTold = isTold
     }
 
     var hitCount: Int { state.withLock { $0.hitCount } }
@@ -158,6 +161,10 @@ private final class ArmedFault: Sendable {
             return (isDue ? fault.effect : nil, reached)
         }
         for wake in watchers { wake() }
+        if isTold, effect != nil {
+            let line = Array("cloudfs: the fault point \(name) is reached\n".utf8)
+            _ = write(STDERR_FILENO, line, line.count)
+        }
         return effect
     }
 
@@ -189,7 +196,7 @@ private enum FaultTable {
     /// Arms the faults of the environment, once; they stay as long as the process.
     private static let inherited: Void = {
         let text = getenv("CLOUDFS_FAULTS").map { String(cString: $0) } ?? ""
-        for (name, fault) in parse(text) { add(ArmedFault(name, fault)) }
+        for (name, fault) in parse(text) { add(ArmedFault(name, fault, isTold: true)) }
     }()
 
     static var isArmed: Bool {

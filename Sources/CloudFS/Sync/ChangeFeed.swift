@@ -233,7 +233,15 @@ final class ChangeFeed: Sendable {
     func ensureListed(_ folder: ItemID) async throws(CloudFSError) {
         applier.precedence.beginWaiting()
         defer { applier.precedence.endWaiting() }
-        let outcome = try await list(folder, depth: .few)
+        var outcome = try await list(folder, depth: .few)
+        while outcome.isStale {
+            // This machine moves it in the cloud: what is in it is known when it has arrived.
+            await pause(Self.movingPause)
+            guard !Task.isCancelled else {
+                throw CloudFSError(.cancelled, "a listing was ended", item: folder)
+            }
+            outcome = try await list(folder, depth: .few, isFresh: true)
+        }
         enqueueUnlisted(outcome)
         if outcome.hasSketches { noteSketches(in: [folder]) }
     }
@@ -295,6 +303,7 @@ final class ChangeFeed: Sendable {
     /// folders are opened.
     private static let firstDetails = 10_000
     private static let looksLimit = 10_000
+    private static let movingPause = Duration.milliseconds(100)
 
     private var clocks: Clocks { applier.files.clocks }
 

@@ -8,6 +8,9 @@ struct OutboxFacts: Sendable {
     /// Where its folder is in the cloud.
     var folderPath: RemotePath?
     var attributes: [String: [UInt8]]
+    /// A request whose outcome is not known, and where what it made would be.
+    var sent: SentRecord?
+    var sentPath: RemotePath?
 
     /// How names begin that items have in the cloud while they make room for others.
     static let asidePrefix = ".cloudfs-moving-"
@@ -38,6 +41,8 @@ struct OutboxFacts: Sendable {
         remotePath = try reader.remotePath(of: id)
         folderPath = try name.flatMap { try reader.remotePath(of: $0.parent) }
         attributes = try reader.attributes(of: id)
+        sent = try reader.sent(of: id)
+        sentPath = try sent.flatMap { try reader.remotePath(to: $0) }
         facts = OutboxStep.Facts(kind: record.item.kind)
         facts.place = name.map { OutboxStep.Facts.Place(parent: $0.parent, name: $0.name) }
         facts.base = base.flatMap { base in
@@ -47,6 +52,8 @@ struct OutboxFacts: Sendable {
         facts.hasChangedMetadata = record.hasChangedMetadata
         facts.isResident = record.item.content.residency == .resident
         facts.isBaseLost = record.isBaseLost
+        facts.isUnheard = sent != nil
+        facts.unheardNeighbour = try Self.unheardNeighbour(of: id, at: facts, reader)
         facts.isParentInCloud = folderPath != nil
         facts.isExcluded = try reader.effectivePolicy(of: id) == .excluded
         if let name {
@@ -58,12 +65,25 @@ struct OutboxFacts: Sendable {
                 isIgnored
             )
         } else if record.item.kind == .folder {
-            facts.remainingChild = try reader.bases(in: id).first?.item
+            facts.remainingChild =
+                try reader.bases(in: id).first?.item ?? reader.sent(into: id)?.item
         }
         if let place = facts.place, facts.base != place {
             facts.occupant = try Self.occupant(of: place, besides: id, reader)
             facts.isInCycle = try Self.isCycle(from: id, over: facts.occupant, reader)
         }
+    }
+
+    private static func unheardNeighbour(
+        of id: ItemID,
+        at facts: OutboxStep.Facts,
+        _ reader: CatalogReader
+    ) throws -> ItemID? {
+        for place in [facts.place, facts.base].compactMap({ $0 }) {
+            let sent = try reader.sent(to: place.name, in: place.parent)
+            if let sent, sent.item != id { return sent.item }
+        }
+        return nil
     }
 
     /// The nearest folder above a name that is somewhere else in the cloud.
@@ -140,11 +160,23 @@ extension OutboxStep {
         let isFolder = facts.record.item.kind == .folder
         switch self {
         case .done, .hold, .waitFor, .hydrate, .erase, .keepHere: return nil
+        case .ask:
+            let paths = [facts.sentPath, facts.remotePath].compactMap { $0 }
+            let changesSubtree = isFolder && facts.sent?.isMove == true
+            return PathReservations.Reservation(paths: paths, changesSubtree: changesSubtree)
         case .createFolder, .createSymlink, .upload, .updateMetadata:
             return PathReservations.Reservation(paths: own, changesSubtree: false)
         case .move, .stepAside, .delete:
             let paths = isFolder ? [facts.remotePath].compactMap { $0 } : own
             return PathReservations.Reservation(paths: paths, changesSubtree: isFolder)
         }
+    }
+}
+
+extension CatalogReader {
+    /// Where in the cloud the outcome of a request would be; `nil` if its folder is gone there.
+    func remotePath(to sent: SentRecord) throws -> RemotePath? {
+        let name = try ItemName(sent.name)
+        return try remotePath(of: sent.parent)?.appending(name)
     }
 }

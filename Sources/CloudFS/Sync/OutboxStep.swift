@@ -4,6 +4,8 @@ enum OutboxStep: Hashable, Sendable {
     case done
     /// The name is one that stays on this machine.
     case hold
+    /// A request was not answered: the cloud is asked what became of it.
+    case ask
     /// Another item must be dealt with first: its folder, or what has its place in the cloud.
     case waitFor(ItemID)
     /// Two items want each other's place: this one steps aside first.
@@ -35,6 +37,10 @@ enum OutboxStep: Hashable, Sendable {
         var base: Place?
         var isDirty = false
         var hasChangedMetadata = false
+        /// Whether the outcome of an earlier request is not known.
+        var isUnheard = false
+        /// Another item that may have got the place of this one in the cloud, unheard.
+        var unheardNeighbour: ItemID?
         var isResident = true
         var isBaseLost = false
         /// Whether its name, or that of a folder above, is one that is not synced.
@@ -49,12 +55,14 @@ enum OutboxStep: Hashable, Sendable {
         var occupant: ItemID?
         /// Whether the occupant waits, over others or at once, for this item's own place.
         var isInCycle = false
-        /// An item that the cloud still has in this folder.
+        /// An item that the cloud still has in this folder, or may have.
         var remainingChild: ItemID?
     }
 
     /// Decides the next step; after each that succeeds it is asked again.
     static func next(_ facts: Facts) -> OutboxStep {
+        if facts.isUnheard { return .ask }
+        if let other = facts.unheardNeighbour { return .waitFor(other) }
         if facts.isExcluded { return .hold }
         guard let place = facts.place else { return nextOfDeleted(facts) }
         guard facts.kind.isSynced else { return .done }

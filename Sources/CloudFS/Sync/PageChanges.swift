@@ -133,6 +133,7 @@ struct PageChanges {
         base.parent = folder
         base.name = remote.name.bytes
         try writer.setBase(base)
+        try writer.forgetListingPages()
         hasRearranged = true
         guard isInPlace, let oldParent = old.parent else { return true }
         try makeRoom(for: remote)

@@ -106,7 +106,7 @@ extension RemoteApplier {
     ///
     /// Asked only when size says that it is possible and the provider can tell without sending
     /// them.
-    private func countOfSameBytes(
+    func countOfSameBytes(
         _ id: ItemID,
         as remote: RemoteItem,
         in folder: ItemID

@@ -42,6 +42,8 @@ final class RemoteApplier: Sendable {
         var skipped: Set<RemoteID> = []
         /// Whether anything was left out for that reason.
         var isBlurred = false
+        /// Whether the folder itself was on its way in the cloud, so that nothing is known of it.
+        var isStale = false
     }
 
     var catalog: Catalog { files.catalog }
@@ -110,9 +112,10 @@ final class RemoteApplier: Sendable {
         let complete = listing
         let missing = try await pool.engine { try self.finish(complete) }
         var outcome = complete.outcome
-        outcome.missing = missing.filter { !mutations.blurs($0, since: mark) }
+        outcome.missing = missing?.filter { !mutations.blurs($0, since: mark) } ?? []
+        outcome.isStale = missing == nil
         outcome.isBlurred =
-            !outcome.skipped.isEmpty || outcome.missing.count < missing.count
+            !outcome.skipped.isEmpty || outcome.missing.count != missing?.count
         return outcome
     }
 
@@ -201,10 +204,11 @@ final class RemoteApplier: Sendable {
 
     /// Notes that a listing is complete.
     ///
-    /// - Returns: What the catalog has and the listing lacks.
-    private func finish(_ listing: Listing) throws(CloudFSError) -> [ItemID] {
+    /// - Returns: What the catalog has and the listing lacks; `nil` for the first listing of a
+    ///   folder that was on its way meanwhile.
+    private func finish(_ listing: Listing) throws(CloudFSError) -> [ItemID]? {
         let folder = listing.folder
-        try mark(listing)
+        guard try mark(listing) else { return nil }
         // What was listed before an interruption may be there and was not seen now.
         guard listing.first == nil, !listing.isNew else { return [] }
         return try catalog.read { reader in
@@ -223,16 +227,24 @@ final class RemoteApplier: Sendable {
     }
 
     /// Stores that a folder is listed, if its last page did not do that.
-    private func mark(_ listing: Listing) throws(CloudFSError) {
+    ///
+    /// - Returns: Whether what was listed for the first time is what is in the folder.
+    private func mark(_ listing: Listing) throws(CloudFSError) -> Bool {
         let isFull = !listing.seen.isEmpty && !hasItems.load(ordering: .relaxed)
-        guard !listing.isMarked || isFull else { return }
-        let record = try catalog.readFew { try $0.existing(listing.folder) }
-        guard !record.isListed || isFull else { return }
-        try catalog.write { writer in
-            if !record.isListed { try writer.setListed(true, of: listing.folder) }
-            if isFull { try writer.setHasItems(record.item.container) }
+        let isUnmarked = listing.isFirst && !listing.isMarked
+        guard isUnmarked || isFull else { return true }
+        let isTrue = try catalog.write { writer in
+            let (folder, reader) = (listing.folder, writer.reader)
+            if isFull { try writer.setHasItems(try reader.existing(folder).item.container) }
+            guard isUnmarked else { return true }
+            guard try isStill(folder, at: listing.path, since: listing.mark, reader) else {
+                return false
+            }
+            try writer.setListed(true, of: folder)
+            return true
         }
         if isFull { hasItems.store(true, ordering: .relaxed) }
+        return isTrue
     }
 
     private func apply(

@@ -13,6 +13,9 @@ extension Uploader {
     ) async throws(CloudFSError) -> Bool {
         switch step {
         case .done, .hold, .erase: return false
+        case .ask:
+            try await hear(id)
+            return true
         case .waitFor(let other): return try await letGoFirst(other, before: id, chain: chain)
         case .createFolder, .createSymlink: return try await create(id, facts)
         case .move: return try await move(id, facts, to: try wantedPath(facts), inPlace: true)
@@ -27,28 +30,6 @@ extension Uploader {
                 "parts of this version are gone from the cloud: it stays on this machine",
                 item: id
             )
-        }
-    }
-
-    /// Runs a request that changes the item in the cloud, with listings held to be blurred.
-    ///
-    /// - Returns: Whether to go on with the next step.
-    private func mutating(
-        _ id: ItemID,
-        at places: [RemoteMutations.Place],
-        _ sent: FaultPoint,
-        _ request: () async throws(CloudFSError) -> RemoteItem,
-        _ record: @escaping @Sendable (CatalogWriter, RemoteItem) throws -> Void
-    ) async throws(CloudFSError) -> Bool {
-        mutations.begin(id, at: places)
-        defer { mutations.end(id, at: places) }
-        let remote = try await request()
-        try await sent.passInTask()
-        return try await pool.engine {
-            try self.catalog.write { writer in
-                try record(writer, remote)
-                return try self.goesOn(id, writer)
-            }
         }
     }
 
@@ -86,8 +67,14 @@ extension Uploader {
         let item = facts.record.item
         let metadata = metadata(facts)
         let changed = item.changed
-        return try await mutating(id, at: facts.places, .createSent) {
-            () async throws(CloudFSError) in
+        let sent = SentRecord(
+            of: id,
+            to: place.parent,
+            place.name,
+            from: facts.base,
+            document: item.documentID
+        )
+        return try await sending(sent, .createSent) { () async throws(CloudFSError) in
             if let target = item.linkTarget {
                 return try await provider.createSymlink(
                     at: path,
@@ -101,17 +88,21 @@ extension Uploader {
                 documentID: item.documentID,
                 metadata: metadata
             )
-        } _: { writer, remote in
-            let isSame = try writer.recordBase(
-                BaseRecord(of: id, in: place.parent, remote),
-                replacing: facts.base,
-                at: self.clocks.now()
-            )
-            guard isSame else { return }
-            // A folder made here has no children that this machine does not know.
-            try writer.setListed(true, of: id)
-            if facts.attributes.isEmpty {
-                try writer.clearMetadataChanged(id, unlessAfter: changed)
+        } _: { remote in
+            try self.catalog.write { writer in
+                let isSame = try writer.recordBase(
+                    BaseRecord(of: id, in: place.parent, remote),
+                    replacing: facts.base,
+                    at: self.clocks.now()
+                )
+                if isSame {
+                    // A folder made here has no children that this machine does not know.
+                    try writer.setListed(true, of: id)
+                    if facts.attributes.isEmpty {
+                        try writer.clearMetadataChanged(id, unlessAfter: changed)
+                    }
+                }
+                return try self.goesOn(id, writer)
             }
         }
     }
@@ -124,18 +115,27 @@ extension Uploader {
     ) async throws(CloudFSError) -> Bool {
         let (source, base) = try remotePath(facts)
         let parent = inPlace ? facts.facts.place?.parent : base.parent
-        guard let parent else { return true }
-        let goal = RemoteMutations.Place(parent: parent, name: target.name?.bytes ?? [])
+        guard let parent, let name = target.name else { return true }
+        let sent = SentRecord(
+            of: id,
+            to: parent,
+            name.bytes,
+            from: base,
+            isMove: true,
+            document: facts.record.item.documentID
+        )
         defer { refreshBase(of: id) }
-        return try await mutating(id, at: facts.places + [goal], .moveSent) {
-            () async throws(CloudFSError) in
+        return try await sending(sent, .moveSent) { () async throws(CloudFSError) in
             try await provider.move(from: source, to: target, base: base.version)
-        } _: { writer, remote in
-            try writer.recordBase(
-                BaseRecord(of: id, in: parent, remote),
-                replacing: base,
-                at: self.clocks.now()
-            )
+        } _: { remote in
+            try self.catalog.write { writer in
+                try writer.recordBase(
+                    BaseRecord(of: id, in: parent, remote),
+                    replacing: base,
+                    at: self.clocks.now()
+                )
+                return try self.goesOn(id, writer)
+            }
         }
     }
 
@@ -155,17 +155,20 @@ extension Uploader {
         let update = MetadataUpdate(metadata: metadata(facts), attributes: facts.attributes)
         let changed = facts.record.item.changed
         defer { refreshBase(of: id) }
-        return try await mutating(id, at: facts.places, .metadataSent) {
-            () async throws(CloudFSError) in
-            try await provider.setMetadata(update, at: path, base: base.version)
-        } _: { writer, remote in
-            let isSame = try writer.recordBase(
-                BaseRecord(of: id, in: parent, remote),
-                replacing: base,
-                at: self.clocks.now()
-            )
-            guard isSame else { return }
-            try writer.clearMetadataChanged(id, unlessAfter: changed)
+        mutations.begin(id, at: facts.places)
+        defer { mutations.end(id, at: facts.places) }
+        let remote = try await provider.setMetadata(update, at: path, base: base.version)
+        try await FaultPoint.metadataSent.passInTask()
+        return try await pool.engine {
+            try self.catalog.write { writer in
+                let isSame = try writer.recordBase(
+                    BaseRecord(of: id, in: parent, remote),
+                    replacing: base,
+                    at: self.clocks.now()
+                )
+                if isSame { try writer.clearMetadataChanged(id, unlessAfter: changed) }
+                return try self.goesOn(id, writer)
+            }
         }
     }
 
@@ -222,26 +225,26 @@ extension Uploader {
             isUnchanged: { snapshot.isTrue(of: file) },
             didSend: { sent in file.state.withLock { $0.sentBytes = sent } }
         )
-        mutations.begin(id, at: facts.places)
-        defer {
-            mutations.end(id, at: facts.places)
-            file.state.withLock { $0.sentBytes = nil }
-        }
-        try await FaultPoint.uploadSnapshot.passInTask()
-        let remote = try await provider.upload(
-            source,
-            to: target,
-            replacing: facts.base?.version
+        defer { file.state.withLock { $0.sentBytes = nil } }
+        let sent = SentRecord(
+            of: id,
+            to: parent,
+            target.name?.bytes ?? [],
+            from: facts.base,
+            document: source.documentID,
+            size: source.byteCount,
+            modified: source.metadata.modified
         )
-        try await FaultPoint.uploadSent.passInTask()
-        let changed = facts.record.item.changed
-        return try await pool.engine {
+        try await FaultPoint.uploadSnapshot.passInTask()
+        return try await sending(sent, .uploadSent) { () async throws(CloudFSError) in
+            try await provider.upload(source, to: target, replacing: facts.base?.version)
+        } _: { remote in
             try self.finishUpload(
                 of: file,
-                snapshot,
+                SentContent(changeCount: snapshot.changeCount, facts: snapshot.facts),
                 BaseRecord(of: id, in: parent, remote),
                 replacing: facts.base,
-                changed: changed
+                changed: facts.record.item.changed
             )
         }
     }
@@ -299,18 +302,31 @@ extension Uploader {
         }
     }
 
+    /// Which state of a file's content the cloud has.
+    struct SentContent: Sendable {
+        /// The count of local changes at which the content was that.
+        var changeCount: UInt64
+        /// How the disk described it; `nil` for as it was last looked at.
+        var facts: ContentFile.Facts?
+    }
+
+    /// Stores that the cloud has a version of a file that was sent from here.
+    ///
+    /// - Parameters:
+    ///   - sent: The content it is known to have; `nil` if it is not certain to be that of any
+    ///     moment.
+    ///   - changed: When the metadata that it has were last changed here.
     /// - Returns: Whether to go on with the next step.
-    private func finishUpload(
+    func finishUpload(
         of file: OpenFile,
-        _ snapshot: UploadSnapshot,
+        _ sent: SentContent?,
         _ base: BaseRecord,
         replacing expected: BaseRecord?,
         changed: Timestamp
     ) throws(CloudFSError) -> Bool {
         let goesOn = try file.state.withLock { state throws(CloudFSError) -> Bool in
             try files.observe(&state, file.id)
-            let isTrue =
-                state.changeCount == snapshot.changeCount && state.writesInFlight == 0
+            let isTrue = state.changeCount == sent?.changeCount && state.writesInFlight == 0
             // While a program may write, a crash must find the item dirty.
             let isFinal = isTrue && state.direct == nil
             let (isSame, goesOn, newBase) = try catalog.write { writer in
@@ -331,7 +347,8 @@ extension Uploader {
             }
             state.base = newBase
             if isSame, isTrue {
-                state.direct?.sent = snapshot.facts
+                let seen = state.direct?.seen
+                state.direct?.sent = sent?.facts ?? seen
                 state.direct?.agreed = newBase?.version.content
             }
             if isSame, isFinal { state.isDirty = false }
@@ -343,7 +360,7 @@ extension Uploader {
     }
 
     /// Lets a file in use know that its version in the cloud has new tokens.
-    private func refreshBase(of id: ItemID) {
+    func refreshBase(of id: ItemID) {
         guard let file = files.live(id) else { return }
         do {
             let base = try catalog.read { try $0.base(of: id) }
@@ -359,7 +376,7 @@ extension Uploader {
         }
     }
 
-    private func releaseLater(_ file: OpenFile) {
+    func releaseLater(_ file: OpenFile) {
         Task {
             do {
                 try await pool.engine { try self.files.release(file) }
@@ -370,60 +387,5 @@ extension Uploader {
                 )
             }
         }
-    }
-}
-
-/// A state of a file's content that an upload reads, and how to tell whether it still holds.
-struct UploadSnapshot: Sendable {
-    /// What to read: a private copy, or the content file itself.
-    let content: ContentFile
-    let byteCount: Int64
-    let changeCount: UInt64
-    /// How the disk described the file.
-    let facts: ContentFile.Facts
-    private let modified: Timestamp
-    private let isPrivate: Bool
-
-    /// Files up to this length are copied where the disk cannot share blocks; 64 MiB.
-    private static let copyLimit: Int64 = 64 << 20
-
-    /// Takes a snapshot that no write is halfway through; blocks on the disk.
-    ///
-    /// - Throws: `cancelled` when the file changes meanwhile.
-    init(of file: OpenFile, in files: OpenFiles) throws(CloudFSError) {
-        let (original, count, modified) = try file.state.withLock {
-            state throws(CloudFSError) -> (ContentFile, UInt64, Timestamp) in
-            try files.observe(&state, file.id)
-            try files.save(&state, file.id)
-            guard state.writesInFlight == 0, state.residency == .resident else {
-                throw CloudFSError(.cancelled, "the file is being written", item: file.id)
-            }
-            return (try files.content(of: &state, file.id), state.changeCount, state.modified)
-        }
-        try original.synchronize()
-        facts = try original.facts()
-        let copy = try files.store.snapshot(of: original, copyLimit: Self.copyLimit)
-        content = copy ?? original
-        isPrivate = copy != nil
-        byteCount = facts.size
-        changeCount = count
-        self.modified = modified
-        let isSame = file.state.withLock { $0.changeCount == count && $0.writesInFlight == 0 }
-        guard isSame, try original.facts() == facts else {
-            throw CloudFSError(.cancelled, "the file changed while it was copied", item: file.id)
-        }
-    }
-
-    func metadata(_ metadata: ItemMetadata) -> ItemMetadata {
-        var metadata = metadata
-        metadata.modified = modified
-        return metadata
-    }
-
-    /// Whether what was read is one state of the file: a copy always is.
-    func isTrue(of file: OpenFile) -> Bool {
-        if isPrivate { return true }
-        let isSame = file.state.withLock { $0.changeCount == changeCount && $0.writesInFlight == 0 }
-        return isSame && (try? content.facts()) == facts
     }
 }

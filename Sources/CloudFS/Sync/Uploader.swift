@@ -108,17 +108,22 @@ final class Uploader: Sendable {
     }
 
     private func takeReady() async -> [ItemID] {
-        guard !isPaused, connection.isOnline else { return [] }
+        guard connection.isOnline else { return [] }
         let room = Self.parallelItems - active.count
         guard room > 0 else { return [] }
         let taken = active
         do {
-            let rows = try await pool.engine {
-                try self.catalog.read {
-                    try $0.outbox(readyAt: self.clocks.now(), limit: room + taken.count)
+            let isPaused = isPaused
+            let items = try await pool.engine {
+                try self.catalog.read { reader in
+                    let now = self.clocks.now()
+                    // What became of earlier requests is found out during a pause too.
+                    guard !isPaused else { return try reader.unheard(readyAt: now) }
+                    let limit = room + taken.count
+                    return try reader.outbox(readyAt: now, limit: limit).map(\.item)
                 }
             }
-            let ready = rows.map(\.item).filter { !taken.contains($0) }.prefix(room)
+            let ready = items.filter { !taken.contains($0) }.prefix(room)
             return state.withLock { state in
                 ready.filter { state.active.insert($0).inserted }
             }
@@ -216,6 +221,7 @@ final class Uploader: Sendable {
                 throw CloudFSError(.cancelled, "\(step) did not help", item: id)
             }
             last = step
+            guard step == .ask || !isPaused else { return }
             applier.precedence.noteUpload()
             do throws(CloudFSError) {
                 guard try await take(step, id, facts, chain: chain) else { return }
@@ -225,6 +231,7 @@ final class Uploader: Sendable {
                 // The cloud is not as the catalog says: look, let the reconciler decide, go on.
                 refreshes += 1
                 last = nil
+                try await hear(id)
                 try await look(at: facts)
             }
         }
@@ -356,8 +363,10 @@ final class Uploader: Sendable {
             return false
         }
         defer { finish(other) }
-        let isHeld = try await pool.engine {
+        let isHeld = try await pool.engine { () throws -> Bool in
             try self.catalog.write { writer in
+                // It may have ended since the decision, row and all.
+                guard try writer.reader.item(other) != nil else { return true }
                 if try writer.reader.outboxEntry(of: other) == nil {
                     try writer.enqueue(other, notBefore: self.clocks.now())
                 }
@@ -367,11 +376,12 @@ final class Uploader: Sendable {
         if !isHeld { try await run(other, chain: chain + [id]) }
         return try await pool.engine {
             try self.catalog.write { writer in
-                guard try writer.reader.outboxEntry(of: other)?.isHeld == true else {
-                    return try writer.reader.outboxEntry(of: other) == nil
-                }
-                try writer.setHeld(true, of: id)
-                return false
+                let reader = writer.reader
+                let facts = try OutboxFacts(of: id, in: reader, isIgnored: self.isIgnored)?.facts
+                guard let facts, OutboxStep.next(facts) == .waitFor(other) else { return true }
+                let entry = try reader.outboxEntry(of: other)
+                if entry?.isHeld == true { try writer.setHeld(true, of: id) }
+                return entry == nil
             }
         }
     }

@@ -27,6 +27,16 @@ import Testing
         #expect(try base(named: "file") == made)
     }
 
+    @Test func `regression a move that a listing found first is the one that was sent`() throws {
+        let file = try fixture.addFile("document")
+        let found = CatalogFixture.base(of: file, named: "new", version: "1")
+        try fixture.catalog.write { try $0.setBase(found) }
+        let made = CatalogFixture.base(of: file, named: "new", version: "2")
+        let expected = CatalogFixture.base(of: file, named: "old", version: "1")
+        #expect(try record(made, replacing: expected))
+        #expect(try base(named: "new") == made)
+    }
+
     @Test func `what an upload made of a file that became a save of another is deleted`() throws {
         let save = try fixture.addFile("document")
         let inherited = CatalogFixture.base(of: save, named: "document", version: "old")

@@ -177,6 +177,10 @@ extension S3Provider {
         journal.noteUse()
     }
 
+    func announce(_ path: RemotePath) async {
+        await journal.announce([.children(of: path.parent), .subtree(path)])
+    }
+
     // MARK: - Who asks
 
     func login(_ login: ProviderLogin) async throws(CloudFSError) {

@@ -242,6 +242,18 @@ extension S3Provider {
         return Self.tag(ofParts: digests)
     }
 
+    /// Tags of what was uploaded in parts depend on the parts, which another tool chose.
+    func isContent(
+        of version: ItemVersion,
+        _ descriptor: Int32,
+        byteCount: Int64
+    ) async throws(CloudFSError) -> Bool? {
+        let tag = Self.entityTag(version).lowercased()
+        guard rules.tagsAreDigests, !tag.contains("-") else { return nil }
+        let body = HTTPBody.file(descriptor: descriptor, offset: 0, byteCount: byteCount)
+        return try await client.transport.md5(of: body) == tag
+    }
+
     /// The digest of a part of the file, in small hexadecimal digits.
     func md5(
         of range: Range<Int64>,

@@ -1,0 +1,137 @@
+import GRDB
+
+/// A row of the table `sent`: a request that makes something in the cloud, and whose answer is not
+/// stored yet.
+///
+/// It is noted before the request is sent and forgotten in the transaction that stores the answer.
+/// One that is found later was never answered: the cloud is asked what became of it before anything
+/// else is sent for the item.
+struct SentRecord: Sendable, Equatable {
+    var item: ItemID
+    /// Where the item is in the cloud if the request was carried out.
+    var parent: ItemID
+    var name: [UInt8]
+    /// Where it was before; `nil` for a new item.
+    var baseParent: ItemID?
+    var baseName: [UInt8]?
+    /// Whether it was moved there, not written.
+    var isMove: Bool
+    /// The document's identity, length and time that were sent: together they tell this request's
+    /// outcome from anybody else's.
+    var document: DocumentID
+    var size: Int64
+    var modified: Timestamp
+
+    static let columns = """
+        sent.item, sent.parent, sent.name, sent.base_parent, sent.base_name, sent.is_move,
+        sent.document, sent.size, sent.modified
+        """
+
+    init(
+        of item: ItemID,
+        to parent: ItemID,
+        _ name: [UInt8],
+        from base: BaseRecord?,
+        isMove: Bool = false,
+        document: DocumentID,
+        size: Int64 = 0,
+        modified: Timestamp = Timestamp(nanoseconds: 0)
+    ) {
+        self.item = item
+        self.parent = parent
+        self.name = name
+        baseParent = base?.parent
+        baseName = base?.name
+        self.isMove = isMove
+        self.document = document
+        self.size = size
+        self.modified = modified
+    }
+
+    /// Whether the item had this place before the request.
+    func isFrom(_ base: BaseRecord) -> Bool {
+        base.parent == baseParent && base.name == baseName
+    }
+
+    init(row: Row) throws {
+        guard let document = DocumentID(blob: row.bytes(6)) else {
+            throw CloudFSError(.corrupt, "a request in the catalog is damaged")
+        }
+        item = ItemID(row[0])
+        parent = ItemID(row[1])
+        name = row.bytes(2)
+        baseParent = (row[3] as Int64?).map { ItemID($0) }
+        baseName = row.blob(4)
+        isMove = row[5]
+        self.document = document
+        size = row[7]
+        modified = Timestamp(nanoseconds: row[8])
+    }
+}
+
+extension CatalogReader {
+    /// The request for the item whose answer is not known.
+    func sent(of id: ItemID) throws -> SentRecord? {
+        try sent("item = ?", [id.rawValue])
+    }
+
+    /// A request whose answer is not known and that may have made something under a name.
+    func sent(to name: [UInt8], in parent: ItemID) throws -> SentRecord? {
+        try sent("parent = ? AND name = ?", [parent.rawValue, name.asBlob])
+    }
+
+    /// A request whose answer is not known and that may have made something in a folder.
+    func sent(into parent: ItemID) throws -> SentRecord? {
+        try sent("parent = ?", [parent.rawValue])
+    }
+
+    func allSent() throws -> [SentRecord] {
+        try Row.fetchAll(
+            database.cachedStatement(sql: "SELECT \(SentRecord.columns) FROM sent ORDER BY item")
+        ).map { try SentRecord(row: $0) }
+    }
+
+    /// Items whose last request was not answered and may be asked about.
+    func unheard(readyAt now: Timestamp) throws -> [ItemID] {
+        try Int64.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT sent.item FROM sent JOIN outbox ON outbox.item = sent.item
+                    WHERE not_before <= ? ORDER BY not_before
+                    """
+            ),
+            arguments: [now.nanoseconds]
+        ).map { ItemID($0) }
+    }
+
+    private func sent(_ condition: String, _ arguments: StatementArguments) throws -> SentRecord? {
+        try Row.fetchOne(
+            database.cachedStatement(
+                sql: "SELECT \(SentRecord.columns) FROM sent WHERE \(condition) LIMIT 1"
+            ),
+            arguments: arguments
+        ).map { try SentRecord(row: $0) }
+    }
+}
+
+extension CatalogWriter {
+    /// Notes a request that is about to be sent.
+    func note(_ sent: SentRecord) throws {
+        try execute(
+            """
+            INSERT OR REPLACE INTO sent (item, parent, name, base_parent, base_name, is_move,
+                document, size, modified) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                sent.item.rawValue, sent.parent.rawValue, sent.name.asBlob,
+                sent.baseParent?.rawValue, sent.baseName?.asBlob, sent.isMove,
+                sent.document.blob.asBlob, sent.size, sent.modified.nanoseconds,
+            ]
+        )
+    }
+
+    /// Forgets the request for the item: its outcome is known.
+    func forgetSent(of id: ItemID) throws {
+        try execute("DELETE FROM sent WHERE item = ?", [id.rawValue])
+    }
+}

@@ -1,0 +1,197 @@
+import Logging
+
+/// Requests whose answer this machine did not hear: it ended, or the connection did.
+///
+/// Each is noted in the catalog before it is sent (`SentRecord`). As long as its outcome is not
+/// known, listings leave the item out, as while the request runs; and the cloud is asked what
+/// became of it before anything else is sent.
+extension Uploader {
+    private var mutations: RemoteMutations { applier.mutations }
+
+    /// Takes up the requests that the last process left unanswered; before listings begin.
+    func takeUpUnheard() throws(CloudFSError) {
+        let all = try catalog.read { try $0.allSent() }
+        guard !all.isEmpty else { return }
+        try catalog.write { writer in
+            for sent in all where try writer.reader.outboxEntry(of: sent.item) == nil {
+                try writer.enqueue(sent.item, notBefore: clocks.now())
+            }
+        }
+        for sent in all { mutations.begin(sent.item, at: sent.places) }
+    }
+
+    /// Sends a request that makes something in the cloud, and stores its answer.
+    ///
+    /// - Parameters:
+    ///   - sent: What is known of the outcome beforehand.
+    ///   - point: Where a test can end all, between the answer and the note of it.
+    func sending<Value: Sendable>(
+        _ sent: SentRecord,
+        _ point: FaultPoint,
+        _ request: () async throws(CloudFSError) -> RemoteItem,
+        _ record: @escaping @Sendable (RemoteItem) throws -> Value
+    ) async throws(CloudFSError) -> Value {
+        try await pool.engine {
+            try self.catalog.write { try $0.note(sent) }
+            // Bytes in the cloud that a power failure made unknown here would be somebody else's.
+            if !sent.isMove { try self.catalog.makeDurable() }
+        }
+        mutations.begin(sent.item, at: sent.places)
+        let remote: RemoteItem
+        do throws(CloudFSError) {
+            remote = try await request()
+        } catch {
+            // A refused move may have gone half of its way.
+            if error.isRefusal, !sent.isMove { try await forget(sent) }
+            throw error
+        }
+        try await point.passInTask()
+        let value = try await pool.engine { try record(remote) }
+        mutations.end(sent.item, at: sent.places)
+        return value
+    }
+
+    /// Asks the cloud what became of a request for the item, if its answer was not heard.
+    func hear(_ id: ItemID) async throws(CloudFSError) {
+        let facts = try await pool.engine {
+            try self.catalog.read { try OutboxFacts(of: id, in: $0, isIgnored: self.isIgnored) }
+        }
+        guard let facts, let sent = facts.sent else { return }
+        guard let path = facts.sentPath, let remote = try await outcome(of: sent, facts, at: path)
+        else { return try await forget(sent) }
+        logger.info(
+            "the cloud has what was sent before",
+            metadata: ["item.id": "\(id)", "path": "\(path)"]
+        )
+        try await take(remote, of: sent, facts)
+        mutations.end(id, at: sent.places)
+        await provider.announce(path)
+    }
+
+    private func forget(_ sent: SentRecord) async throws(CloudFSError) {
+        try await pool.engine { try self.catalog.write { try $0.forgetSent(of: sent.item) } }
+        mutations.end(sent.item, at: sent.places)
+    }
+
+    /// - Returns: What the request made; `nil` if it was not carried out, or is undone.
+    private func outcome(
+        of sent: SentRecord,
+        _ facts: OutboxFacts,
+        at path: RemotePath
+    ) async throws(CloudFSError) -> RemoteItem? {
+        do throws(CloudFSError) {
+            if sent.isMove, let base = facts.base, sent.isFrom(base),
+                let source = facts.remotePath
+            {
+                // Begun, it must be ended: in some clouds a move is many steps.
+                return try await provider.move(from: source, to: path, base: base.version)
+            }
+        } catch  where error.code == .exists || error.code == .remoteChanged {
+            return nil
+        } catch  where error.code == .notFound || error.code == .notDirectory {
+            logger.debug("not in its old place", metadata: ["item.id": "\(sent.item)"])
+        }
+        do throws(CloudFSError) {
+            let remote = try await look(at: path)
+            return facts.isOutcome(remote, of: sent) ? remote : nil
+        } catch  where error.code == .notFound || error.code == .notDirectory {
+            return nil
+        }
+    }
+
+    /// How long to wait before a look that failed is repeated: it costs little, and a row that has
+    /// failed waits for longer each time.
+    private static let lookPauses = [Duration.milliseconds(100), .milliseconds(400)]
+
+    private func look(at path: RemotePath) async throws(CloudFSError) -> RemoteItem {
+        for pause in Self.lookPauses {
+            do throws(CloudFSError) {
+                return try await provider.item(at: path)
+            } catch  where error.isTransient && !Task.isCancelled {
+                logger.debug("a look failed", metadata: ["path": "\(path)", "error": "\(error)"])
+                // Cancelled early, the next look ends at once.
+                try? await Task.sleep(for: pause)
+            }
+        }
+        return try await provider.item(at: path)
+    }
+
+    /// Stores what a request turned out to have made, as its answer would have been.
+    private func take(
+        _ remote: RemoteItem,
+        of sent: SentRecord,
+        _ facts: OutboxFacts
+    ) async throws(CloudFSError) {
+        let base = BaseRecord(of: sent.item, in: sent.parent, remote)
+        guard facts.facts.kind == .file, facts.facts.place != nil, facts.facts.isResident,
+            !sent.isMove
+        else {
+            return try await pool.engine {
+                _ = try self.catalog.write {
+                    try $0.recordBase(base, replacing: sent.base(of: base), at: self.clocks.now())
+                }
+                self.refreshBase(of: sent.item)
+            }
+        }
+        let sameAt = try await applier.countOfSameBytes(sent.item, as: remote, in: sent.parent)
+        try await pool.engine {
+            let file = try self.files.acquire(sent.item)
+            defer { self.releaseLater(file) }
+            _ = try self.finishUpload(
+                of: file,
+                sameAt.map { SentContent(changeCount: $0) },
+                base,
+                replacing: sent.base(of: base),
+                // What was sent with the bytes is not known; it is sent once more if it changed.
+                changed: Timestamp(nanoseconds: .min)
+            )
+        }
+    }
+}
+
+extension OutboxFacts {
+    /// Whether something in the cloud is what a request for the item made.
+    func isOutcome(_ remote: RemoteItem, of sent: SentRecord) -> Bool {
+        guard remote.kind == facts.kind else { return false }
+        if facts.kind == .file, !sent.isMove {
+            return remote.documentID == sent.document && remote.size == sent.size
+                && remote.metadata.modified == sent.modified
+        }
+        // A link has nothing but its target in some clouds; what was moved may be known by its id.
+        return remote.documentID == sent.document || remote.id == base?.remoteID
+            || (remote.linkTarget != nil && remote.linkTarget == record.item.linkTarget)
+    }
+}
+
+extension SentRecord {
+    /// What a listing taken meanwhile cannot tell.
+    var places: [RemoteMutations.Place] {
+        var places = [RemoteMutations.Place(parent: parent, name: name)]
+        if let baseParent, let baseName {
+            places.append(RemoteMutations.Place(parent: baseParent, name: baseName))
+        }
+        return places
+    }
+
+    /// A base in the place that the item had when the request was sent.
+    func base(of outcome: BaseRecord) -> BaseRecord? {
+        guard let baseParent, let baseName else { return nil }
+        var base = outcome
+        base.parent = baseParent
+        base.name = baseName
+        return base
+    }
+}
+
+extension CloudFSError {
+    /// Whether a provider that says so of something new has changed nothing, however often it
+    /// tried.
+    var isRefusal: Bool {
+        switch code {
+        case .denied, .unauthenticated, .readOnly, .quotaExceeded, .invalidName, .nameTooLong,
+            .tooLarge, .attributesFull, .unsupported:
+            true
+        default: false
+        }
+    }
+}
