@@ -125,6 +125,10 @@ class Drive:
         """Runs `cloudfs`."""
         return run(str(self.programs / "cloudfs"), *arguments, limit=limit, env=self.environment)
 
+    def evict(self, path: Path) -> None:
+        """Evicts a file, or is refused while it is in use: that is an answer too."""
+        self.command("evict", str(path))
+
     def last_words(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()
         return "\n".join(lines[-25:])

@@ -1,6 +1,8 @@
 """Rounds: work, an end, a new start, and a look at what is left."""
 
+import errno
 import json
+import os
 import random
 import threading
 import time
@@ -57,7 +59,20 @@ class Run:
         """Looks at everything that was acknowledged before the last end."""
         for load in self.workloads:
             with Watchdog(self.drive, 90, f"the check of {load.name}"):
-                load.check()
+                self.check_one(load)
+
+    def check_one(self, load: work.Workload) -> None:
+        """After a power failure the cloud may be ahead of the catalog: what is absent here can only
+        be read when the new version was found."""
+        end = time.monotonic() + (15 if self.disk else 0)
+        while True:
+            try:
+                return load.check()
+            except (OSError, Failure) as error:
+                is_stale = os.strerror(errno.ESTALE) in str(error)
+                if not is_stale or time.monotonic() > end:
+                    raise
+            time.sleep(0.5)
 
     def begin(self) -> None:
         """Starts the workloads."""
@@ -84,13 +99,17 @@ class Run:
         """Tells the workloads to stop, and waits for them unless a daemon lingers."""
         for load in self.workloads:
             load.stop.set()
+            load.interrupt()
         self.join(5 if any(old.poll() is None for old in self.drive.old) else 20)
 
     def join(self, limit: float) -> None:
         """Waits for the workloads; those that hang are freed, unless the next start can do it."""
         end = time.monotonic() + limit
         for thread in self.threads:
-            thread.join(max(0, end - time.monotonic()))
+            begun = time.monotonic()
+            thread.join(max(0, end - begun))
+            if time.monotonic() - begun > 3:
+                print(f"{thread.name} took {time.monotonic() - begun:.1f} s to end", flush=True)
         self.threads = [thread for thread in self.threads if thread.is_alive()]
         lingers = limit <= 5
         if self.threads and not lingers:
@@ -239,7 +258,7 @@ class Run:
     def has_failed(self, point: str, mark: int) -> bool:
         with self.drive.log.open("rb") as log:
             log.seek(mark)
-            return f"the fault point {point} was set to fail".encode() in log.read()
+            return f"the fault point {point} is reached".encode() in log.read()
 
     # Power
 
@@ -319,6 +338,7 @@ class Run:
         """Leaves no process, no mount and no disk."""
         for load in self.workloads:
             load.stop.set()
+            load.interrupt()
         self.drive.dispose()
         for thread in self.threads:
             thread.join(5)

@@ -270,7 +270,9 @@ class Tree:
                 os.unlink(self.path(path))
                 del found[path]
                 continue
-            if not any(self.may_be(have, state.get(path)) for state in states):
+            # What was made or moved since the last flush may have come back from the cloud.
+            items = {state[path].inode if path in state else None for state in states}
+            if not any(self.may_be(have, state.get(path), len(items) == 1) for state in states):
                 lines.append(f"{path}: {describe(have)}, but it never was, since the last flush: "
                              + "; ".join(sorted({describe(state.get(path)) for state in states})))
         if lines:
@@ -278,10 +280,10 @@ class Tree:
         return found
 
     @staticmethod
-    def may_be(have: Node | None, was: Node | None) -> bool:
+    def may_be(have: Node | None, was: Node | None, is_old: bool) -> bool:
         if have is None or was is None:
             return have is was
-        if have.kind != was.kind or (was.inode not in (None, have.inode)):
+        if have.kind != was.kind or (is_old and was.inode not in (None, have.inode)):
             return False
         if was.kind == "file" and not was.flushed:
             return True

@@ -43,6 +43,9 @@ class Workload:
     def step(self) -> None:
         raise NotImplementedError
 
+    def interrupt(self) -> None:
+        """Ends a program that would not notice `stop` for long."""
+
     def check(self) -> None:
         """Looks, after a new start, whether everything acknowledged is there."""
 
@@ -262,11 +265,12 @@ print(rows)
     def __init__(self, *arguments: object):
         super().__init__(*arguments)  # type: ignore[arg-type]
         self.counts = {"delete.db": 0, "wal.db": 0}
+        self.process: subprocess.Popen[str] | None = None
 
     def run(self) -> None:
         name = self.random.choice(list(self.counts))
         journal, level = ("DELETE", "EXTRA") if name == "delete.db" else ("WAL", "FULL")
-        process = subprocess.Popen(
+        process = self.process = subprocess.Popen(
             [sys.executable, "-c", self.WRITER, str(self.root / name), journal, level, "0"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=self.drive.environment)
@@ -274,6 +278,8 @@ print(rows)
         try:
             while not self.stop.is_set():
                 line = process.stdout.readline()
+                if not line and self.stop.is_set():
+                    return
                 if not line:
                     raise OSError("sqlite: " + process.stderr.read()[-600:])
                 self.counts[name] = int(line)
@@ -284,7 +290,6 @@ print(rows)
         except BrokenPipeError:
             raise OSError("sqlite: " + process.stderr.read()[-600:]) from None
         finally:
-            # It would go on asking a dead drive for a while.
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout, process.stderr):
@@ -292,6 +297,11 @@ print(rows)
                     pipe.close()
                 except BrokenPipeError:
                     pass
+
+    def interrupt(self) -> None:
+        # It would go on asking a dead drive for ten seconds.
+        if self.process:
+            self.process.kill()
 
     def check(self) -> None:
         for name, count in self.counts.items():
@@ -468,13 +478,19 @@ class Mirroring(Workload):
         self.rest(0.5)
 
     def check(self) -> None:
+        found: dict[str, bytes] = {}
         for name, node in walk(str(self.root)).items():
             if re.fullmatch(r"\..+\.\w{6}", name):
                 os.unlink(self.root / name)
-            elif node.kind == "file" and node.data not in (self.old.get(name), self.new.get(name)):
-                raise Failure(f"mirroring/{name} is neither the old version nor the new one")
-        if gone := [name for name in self.old if not (self.root / name).exists()]:
+                continue
+            if node.data not in (self.old.get(name), self.new.get(name)):
+                raise Failure(f"mirroring/{name} is neither the old version nor the new one: "
+                              + describe(node))
+            found[name] = node.data
+        if gone := [name for name in self.old if name not in found]:
             raise Failure(f"mirroring: gone: {gone}")
+        # The next run may be interrupted too, with other versions to send.
+        self.old = found
 
     def check_cloud(self) -> None:
         for name, versions in self.versions.items():
@@ -502,8 +518,7 @@ class Elsewhere(Workload):
         self.versions[name] = data
         self.wait_for(name, data)
         if self.random.random() < 0.6:
-            # Refused while it is in use: that is an answer too.
-            self.drive.command("evict", str(self.root / name))
+            self.drive.evict(self.root / name)
             if read(str(self.root / name)) != data:
                 raise Failure(f"elsewhere/{name} has other bytes after it was evicted")
         self.acknowledged += 1
@@ -573,7 +588,7 @@ class Rereading(Workload):
         number = generator.randrange(self.FILES)
         path = str(self.root / f"file-{number}")
         if generator.random() < 0.3:
-            self.drive.command("evict", path)
+            self.drive.evict(Path(path))
         if read(path) != self.content[number]:
             raise Failure(f"rereading/file-{number} has other bytes")
         self.acknowledged += 1
