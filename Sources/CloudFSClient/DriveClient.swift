@@ -122,6 +122,11 @@ public struct DriveClient: Sendable {
         try await results(.refresh, paths) { PathsRequest(paths: $0) }
     }
 
+    /// One page of a check of the whole drive.
+    public func check(_ request: CheckRequest) async throws(DriveClientError) -> CheckPage {
+        try await post(.check, request, isLong: true)
+    }
+
     // MARK: - Outbox and conflicts
 
     public func outbox(

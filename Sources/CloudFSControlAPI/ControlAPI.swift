@@ -43,6 +43,7 @@ public enum ControlAPI {
         case pause = "/v1/pause"
         case resume = "/v1/resume"
         case conflicts = "/v1/conflicts"
+        case check = "/v1/check"
         case login = "/v1/login"
         case unmount = "/v1/unmount"
     }

@@ -26,6 +26,7 @@ struct CloudFSCommand: AsyncParsableCommand {
             EvictCommand.self,
             DownloadCommand.self,
             RefreshCommand.self,
+            CheckCommand.self,
             DrainCommand.self,
             QueueCommand.self,
             ConflictsCommand.self,

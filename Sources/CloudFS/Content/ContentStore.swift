@@ -165,6 +165,22 @@ final class ContentStore: Sendable {
         return found
     }
 
+    /// When a generation, or what is known of it, was last changed; `nil` if it is gone.
+    func changeTime(
+        _ item: ItemID,
+        generation: Int64
+    ) throws(CloudFSError) -> Timestamp? {
+        var status = stat()
+        guard lstat(path(item, generation), &status) == 0 else {
+            guard errno == ENOENT else { throw ContentFile.failure("look at") }
+            return nil
+        }
+        return Timestamp(
+            seconds: Int64(status.st_ctim.tv_sec),
+            nanoseconds: Int64(status.st_ctim.tv_nsec)
+        )
+    }
+
     /// Puts a file that nothing names where a person can find it.
     func moveToLostAndFound(_ item: ItemID, generation: Int64) throws(CloudFSError) {
         let target = "\(root)/lost+found/\(item).\(generation)"

@@ -79,6 +79,9 @@ struct ControlRoutes: Sendable {
             try Self.check(body.paths)
             return ItemResults(results: try await drive.refresh(body.paths))
         }
+        post(.check, router, within: long) { (drive, body: CheckRequest) in
+            try await drive.check(body)
+        }
         post(.downloadProgress, router) { (drive, body: PathsRequest) in
             try Self.check(body.paths)
             return DownloadProgress(downloads: try await drive.downloadProgress(body.paths))

@@ -2,9 +2,10 @@ import CloudFSControlAPI
 
 /// What the control API needs of a drive; the mount implements it, tests have a fake.
 ///
-/// Every method may be called from any task, several at once. Only `refresh`, `login` and `drain`
-/// wait for the network, and `drain` has a time limit of its own; the server gives up on the others
-/// after a deadline and cancels the task, and a method that cannot be cancelled ends unheard.
+/// Every method may be called from any task, several at once. Only `refresh`, `check`, `login` and
+/// `drain` wait for the network, and `drain` has a time limit of its own; the server gives up on
+/// the others after a deadline and cancels the task, and a method that cannot be cancelled ends
+/// unheard.
 protocol ControlledDrive: Sendable {
     func status() async throws(CloudFSError) -> DriveStatus
 
@@ -38,6 +39,12 @@ protocol ControlledDrive: Sendable {
     ///
     /// - Returns: One result for each path: whether it was compared.
     func refresh(_ paths: [DrivePath]) async throws(CloudFSError) -> [ItemResult]
+
+    /// Verifies a page of what must hold, and repairs it if asked to.
+    ///
+    /// - Throws: `invalidArgument` for an `after` that no drive gives; `offline` and the like for
+    ///   a page that needs the cloud.
+    func check(_ request: CheckRequest) async throws(CloudFSError) -> CheckPage
 
     func outbox(_ page: PageRequest) async throws(CloudFSError) -> OutboxPage
 

@@ -133,6 +133,11 @@ final class FakeDrive: ControlledDrive {
         return results(paths)
     }
 
+    func check(_ request: CheckRequest) async throws(CloudFSError) -> CheckPage {
+        try await note("check \(request.after ?? "-")")
+        return CheckPage(findings: [], checked: 1)
+    }
+
     func login(_ login: ProviderLogin) async throws(CloudFSError) -> DriveStatus {
         state.withLock { $0.login = login }
         try await note("login")

@@ -1,0 +1,83 @@
+import GRDB
+
+/// How an item hangs together with the rest, for `cloudfs check`.
+struct ItemTies: Sendable {
+    var name: NameRecord?
+    /// Whether every folder above is there and has a name.
+    var isReachable: Bool
+    var base: BaseRecord?
+    var isQueued: Bool
+    var isUnheard: Bool
+    var isExcluded: Bool
+
+    /// Whether it is elsewhere in the cloud than here, or not there at all.
+    var isElsewhere: Bool {
+        guard let name else { return base != nil }
+        return base?.parent != name.parent || base?.name != name.name
+    }
+}
+
+extension CatalogReader {
+    /// What SQLite finds wrong with the database itself, at most 20 sentences.
+    func problems() throws -> [String] {
+        let damage = try String.fetchAll(database, sql: "PRAGMA quick_check(20)")
+            .filter { $0 != "ok" }
+        let loose = try Row.fetchAll(database, sql: "PRAGMA foreign_key_check").prefix(20).map {
+            "a row of \($0[0] as String) names one of \($0[2] as String) that is not there"
+        }
+        return damage + loose
+    }
+
+    /// Items in the order of their numbers.
+    func items(after id: ItemID, limit: Int) throws -> [ItemRecord] {
+        try Row.fetchAll(
+            database.cachedStatement(
+                sql: "SELECT \(ItemRecord.columns) FROM item WHERE id > ? ORDER BY id LIMIT ?"
+            ),
+            arguments: [id.rawValue, limit]
+        ).map { try ItemRecord(row: $0) }
+    }
+
+    func ties(of id: ItemID) throws -> ItemTies {
+        let name = try name(of: id)
+        return ItemTies(
+            name: name,
+            isReachable: try name.map { try isReachable($0.parent) } ?? false,
+            base: try base(of: id),
+            isQueued: try outboxEntry(of: id) != nil,
+            isUnheard: try sent(of: id) != nil,
+            isExcluded: try effectivePolicy(of: id) == .excluded
+        )
+    }
+
+    /// How deep a tree can be; more is a circle.
+    private static let deepest = 10_000
+
+    private func isReachable(_ folder: ItemID) throws -> Bool {
+        var current = folder
+        for _ in 0..<Self.deepest {
+            if current == .root { return true }
+            guard let record = try item(current), record.item.kind == .folder,
+                let name = try name(of: current)
+            else { return false }
+            current = name.parent
+        }
+        return false
+    }
+
+    /// Whether a content file is named by an item, or waits to be unlinked.
+    func isNamed(_ content: ContentName) throws -> Bool {
+        try Bool.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM item WHERE id = ? AND generation = ?)
+                        OR EXISTS (SELECT 1 FROM discard WHERE item = ? AND generation = ?)
+                    """
+            ),
+            arguments: [
+                content.item.rawValue, content.generation, content.item.rawValue,
+                content.generation,
+            ]
+        ) ?? false
+    }
+}

@@ -1,0 +1,216 @@
+/// What must hold between catalog, content, cloud, and what programs see.
+enum Invariant: String, Sendable, CaseIterable {
+    /// The database is whole, and every row that another names is there.
+    case catalogIntact = "catalog-intact"
+    /// Every name hangs below the root.
+    case nameReachable = "name-reachable"
+    /// An item has a name, or the cloud has it, or a program has it open.
+    case itemKnown = "item-known"
+    /// What the cloud does not have yet waits in the outbox.
+    case changeQueued = "change-queued"
+    /// The content that an item names is there.
+    case contentPresent = "content-present"
+    /// The content of a file that is all here is as long as the file.
+    case contentLength = "content-length"
+    /// The content of an unchanged file is that of its version in the cloud.
+    case contentSound = "content-sound"
+    /// Every content file belongs to an item.
+    case contentNamed = "content-named"
+    /// A folder here is as a listing of it says, but for what is being changed.
+    case cloudAgrees = "cloud-agrees"
+}
+
+/// Something that does not hold.
+struct Violation: Sendable {
+    var invariant: Invariant
+    var item: ItemID?
+    /// What is wrong, and what was or can be done: a sentence without a full stop.
+    var text: String
+    var isRepaired = false
+}
+
+/// Verifies the invariants of a drive that is in use, a page at a time, and repairs what can be.
+///
+/// Bytes that exist nowhere else are never deleted: the worst that becomes of them is a place in
+/// `lost+found`.
+struct Checker: Sendable {
+    let feed: ChangeFeed
+    let hydrator: Hydrator
+
+    /// How much is looked at.
+    struct Options: Sendable {
+        var repairs = false
+        /// Leaves out what reads whole files or asks the cloud.
+        var isQuick = false
+    }
+
+    /// Where a page begins; clients keep it as a text.
+    enum Position: Sendable, Equatable {
+        case catalog
+        case items(after: ItemID)
+        case content
+        case folders(after: ItemID)
+    }
+
+    struct Page: Sendable {
+        var findings: [Violation] = []
+        /// How many items, content files or folders were looked at.
+        var checked = 0
+        /// The items that were looked at, if any.
+        var items: [ItemRecord] = []
+        /// `nil` when this was the last one.
+        var next: Position?
+    }
+
+    var applier: RemoteApplier { feed.applier }
+    var files: OpenFiles { applier.files }
+    var catalog: Catalog { applier.catalog }
+    var pool: BlockingPool { applier.pool }
+
+    /// How many items one page looks at.
+    static let itemCount = 100
+    /// How many folders one page compares with the cloud.
+    static let folderCount = 16
+
+    func page(from position: Position, _ options: Options) async throws(CloudFSError) -> Page {
+        switch position {
+        case .catalog: try await checkCatalog()
+        case .items(let last): try await checkItems(after: last, options)
+        case .content: try await checkStore(options)
+        case .folders(let last): try await checkFolders(after: last, options)
+        }
+    }
+
+    private func checkCatalog() async throws(CloudFSError) -> Page {
+        let problems = try await pool.engine { try self.catalog.read { try $0.problems() } }
+        let findings = problems.map { problem in
+            Violation(
+                invariant: .catalogIntact,
+                text: "\(problem); keep a copy of the state directory before anything else"
+            )
+        }
+        return Page(findings: findings, checked: 1, next: .items(after: ItemID(0)))
+    }
+
+    private func checkItems(
+        after last: ItemID,
+        _ options: Options
+    ) async throws(CloudFSError) -> Page {
+        let records = try await pool.engine {
+            try self.catalog.read { try $0.items(after: last, limit: Self.itemCount) }
+        }
+        var page = Page(checked: records.count, items: records)
+        for record in records {
+            do throws(CloudFSError) {
+                page.findings += try await pool.engine { try self.checkTies(of: record, options) }
+                page.findings += try await checkContent(of: record, options)
+            } catch  where error.code == .notFound {
+                // Removed meanwhile: then nothing has to hold of it.
+                continue
+            }
+        }
+        page.next = records.last.map { .items(after: $0.id) } ?? .content
+        return page
+    }
+
+    // MARK: - Names and the outbox
+
+    private func checkTies(
+        of record: ItemRecord,
+        _ options: Options
+    ) throws(CloudFSError) -> [Violation] {
+        guard record.id != .root, files.live(record.id) == nil else { return [] }
+        let (ties, current) = try catalog.read { reader in
+            (try reader.ties(of: record.id), try reader.item(record.id))
+        }
+        guard let current else { return [] }
+        if ties.name == nil, ties.base == nil, !ties.isUnheard {
+            return [try keepNameless(current, options)]
+        }
+        if ties.name != nil, !ties.isReachable { return [try bringBack(current, options)] }
+        let differs =
+            ties.isElsewhere || ties.isUnheard || current.hasChangedMetadata
+            || current.item.content.cleanliness != .clean
+        guard differs, !ties.isQueued, !ties.isExcluded, current.item.kind.isSynced else {
+            return []
+        }
+        var finding = Violation(
+            invariant: .changeQueued,
+            item: record.id,
+            text: "it differs from the cloud, and nothing waits to be sent"
+        )
+        if options.repairs {
+            try catalog.write { try $0.enqueue(record.id, notBefore: files.clocks.now()) }
+            finding.isRepaired = true
+        }
+        return [finding]
+    }
+
+    /// An item that nothing leads to; bytes that only it has go where a person can find them.
+    private func keepNameless(
+        _ record: ItemRecord,
+        _ options: Options
+    ) throws(CloudFSError) -> Violation {
+        var finding = Violation(
+            invariant: .itemKnown,
+            item: record.id,
+            text: "nothing leads to it: neither a name, nor the cloud, nor a program"
+        )
+        guard options.repairs else { return finding }
+        let content = record.item.content
+        if content.cleanliness != .clean {
+            try files.store.moveToLostAndFound(record.id, generation: content.generation)
+            finding.text += "; its bytes are in lost+found of the state directory"
+        }
+        try files.eraseIfUnused(record.id)
+        finding.isRepaired = true
+        return finding
+    }
+
+    /// Gives an item whose folder is gone a name in the root.
+    private func bringBack(
+        _ record: ItemRecord,
+        _ options: Options
+    ) throws(CloudFSError) -> Violation {
+        var finding = Violation(
+            invariant: .nameReachable,
+            item: record.id,
+            text: "its folder is gone"
+        )
+        guard options.repairs else { return finding }
+        let now = files.clocks.now()
+        let name = try ItemName("recovered-\(record.id)")
+        try catalog.write { writer in
+            try writer.moveName(of: record.id, to: name.bytes, in: .root)
+            try writer.enqueue(record.id, notBefore: now)
+            try writer.touchFolder(.root, at: now)
+        }
+        applier.hub.publish([.entryAppeared(parent: .root, name: name)])
+        finding.text += "; it is \"\(name)\" in the root now"
+        finding.isRepaired = true
+        return finding
+    }
+}
+
+extension Checker.Position: LosslessStringConvertible {
+    init?(_ text: String) {
+        let parts = text.split(separator: ":", maxSplits: 1)
+        let last = parts.count == 2 ? Int64(parts[1]).map { ItemID($0) } : nil
+        switch (parts.first, last) {
+        case ("catalog", nil): self = .catalog
+        case ("items", let last?): self = .items(after: last)
+        case ("content", nil): self = .content
+        case ("folders", let last?): self = .folders(after: last)
+        default: return nil
+        }
+    }
+
+    var description: String {
+        switch self {
+        case .catalog: "catalog"
+        case .items(let last): "items:\(last.rawValue)"
+        case .content: "content"
+        case .folders(let last): "folders:\(last.rawValue)"
+        }
+    }
+}

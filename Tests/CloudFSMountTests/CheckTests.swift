@@ -1,0 +1,189 @@
+import CloudFSTestSupport
+import Foundation
+import Testing
+
+/// `cloudfs check`: every invariant is broken once, found, and repaired without a loss.
+@Suite(.onMounts, .printingLogs, .notingIssues)
+struct CheckTests {
+    private static let text = [UInt8](repeating: 0x61, count: 200_000)
+
+    private static func filled(_ cloud: TestFolder) throws {
+        try cloud.write("folder/file", text)
+        try cloud.write("folder/other", "other")
+        try cloud.write("plain", "plain")
+    }
+
+    /// Mounts a drive of which everything is here, breaks it while it is not mounted, and mounts it
+    /// again.
+    private func broken(
+        by sql: String? = nil,
+        _ change: (TestDrive) async throws -> Void = { _ in },
+        body: (TestDrive) async throws -> Void
+    ) async throws {
+        try await TestDrive.with(prepare: Filling(Self.filled)) { drive in
+            try await drive.run("cat folder/file folder/other plain > /dev/null; echo new > new")
+            try await drive.drain()
+            try await drive.mount.stop()
+            try await change(drive)
+            if let sql {
+                let catalog = "\(drive.mount.state)/catalog.sqlite"
+                // As damage does it: without the rules that keep it from being written.
+                let script = "PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON; "
+                let result = try await Shell.run(["sqlite3", catalog, script + sql])
+                try #require(result.status == 0, "\(result)")
+            }
+            try await body(try await drive.again())
+        }
+    }
+
+    /// What `check` says without and then with repairs, and that a third one finds nothing.
+    private func repairs(_ drive: TestDrive, _ invariant: String) async throws {
+        let found = try await drive.cloudfs(["check"])
+        #expect(found.status == 1 && found.output.contains("\(invariant)"), "\(found)")
+        let repaired = try await drive.cloudfs(["check", "--repair"])
+        #expect(repaired.status == 0 && repaired.output.contains("\(invariant)"), "\(repaired)")
+        try await drive.drain()
+        let last = try await drive.cloudfs(["check"])
+        #expect(last.status == 0 && last.output.contains("nothing is wrong"), "\(last)")
+    }
+
+    private static func contentFiles(_ drive: TestDrive) async throws -> [String] {
+        let result = try await Shell.run(["find", "\(drive.mount.state)/content", "-type", "f"])
+        return result.output.split(separator: "\n").map(String.init)
+    }
+
+    @Test func `a sound drive is sound, while it is used and on all pages`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.filled)) { drive in
+            try await drive.run("for i in $(seq 250); do echo $i > many$i; done; cat plain")
+            let writer = try drive.start(
+                "while :; do echo x >> busy; rm -f gone; echo > gone; done"
+            )
+            for arguments in [["check"], ["check", "--quick"], ["check", "--repair"]] {
+                let result = try await drive.cloudfs(arguments)
+                #expect(result.status == 0, "\(result)")
+                #expect(result.output.contains("nothing is wrong"), "\(result)")
+            }
+            writer.send(SIGKILL, toGroup: true)
+            try await drive.drain()
+            #expect(try await drive.cloudfs(["check", "--repair"]).status == 0)
+        }
+    }
+
+    @Test func `bytes that rotted are fetched again`() async throws {
+        try await broken { drive in
+            for path in try await Self.contentFiles(drive) {
+                let bytes = [UInt8](try Data(contentsOf: URL(filePath: path)))
+                guard bytes == Self.text else { continue }
+                // In place, with size and time as before.
+                let script = """
+                    touch -r "\(path)" "\(path).time"
+                    printf b | dd of="\(path)" bs=1 seek=100000 conv=notrunc status=none
+                    touch -r "\(path).time" "\(path)"; rm "\(path).time"
+                    """
+                #expect(try await Shell.script(script).status == 0)
+            }
+        } body: { drive in
+            #expect(try await drive.bytes("folder/file") != Self.text)
+            try await repairs(drive, "content-sound folder/file")
+            #expect(try await drive.bytes("folder/file") == Self.text)
+        }
+    }
+
+    @Test func `content that is gone or too short is fetched again`() async throws {
+        try await broken { drive in
+            for path in try await Self.contentFiles(drive) {
+                let size = try Data(contentsOf: URL(filePath: path)).count
+                let command =
+                    size == Self.text.count ? ["rm", path] : ["truncate", "-s", "3", path]
+                #expect(try await Shell.run(command).status == 0)
+            }
+        } body: { drive in
+            let found = try await drive.cloudfs(["check"])
+            #expect(found.output.contains("content-present folder/file"), "\(found)")
+            #expect(found.output.contains("content-length plain"), "\(found)")
+            try await repairs(drive, "content-length folder/other")
+            #expect(try await drive.bytes("folder/file") == Self.text)
+            #expect(try await drive.text("plain") == "plain")
+        }
+    }
+
+    @Test func `changes that the cloud does not have are never dropped`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.filled)) { drive in
+            try await drive.run("cat plain > /dev/null")
+            try await drive.mustDo(["pause"])
+            try await drive.run("echo mine > plain; echo fresh > fresh")
+            try await drive.mount.stop()
+            let catalog = "\(drive.mount.state)/catalog.sqlite"
+            let sql = "UPDATE item SET size = size + 1 WHERE cleanliness = 1; DELETE FROM outbox"
+            #expect(try await Shell.run(["sqlite3", catalog, sql]).status == 0)
+            let again = try await drive.again()
+            #expect(try await again.cloudfs(["check", "--repair"]).status == 0)
+            #expect(try await again.text("plain") == "mine\n")
+            #expect(try await again.text("fresh") == "fresh\n")
+            try await again.mustDo(["resume"])
+            try await again.drain()
+            #expect(again.cloud.text("plain") == "mine\n")
+        }
+    }
+
+    @Test func `what waits for nobody is queued`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.filled)) { drive in
+            try await drive.mustDo(["pause"])
+            try await drive.run("mv plain elsewhere; chmod 600 folder/other; mkdir made")
+            try await drive.mount.stop()
+            let catalog = "\(drive.mount.state)/catalog.sqlite"
+            let sql = "DELETE FROM outbox"
+            #expect(try await Shell.run(["sqlite3", catalog, sql]).status == 0)
+            let again = try await drive.again()
+            try await again.mustDo(["resume"])
+            try await repairs(again, "change-queued")
+            let there = try again.cloud.paths()
+            #expect(there.contains("elsewhere") && there.contains("made"))
+        }
+    }
+
+    @Test func `an item that nothing leads to any more is brought back`() async throws {
+        try await broken(
+            by: """
+                UPDATE name SET parent = 9999 WHERE CAST(name AS TEXT) = 'plain';
+                DELETE FROM name WHERE CAST(name AS TEXT) = 'new'
+                """
+        ) { drive in
+            let found = try await drive.cloudfs(["check"])
+            #expect(found.output.contains("catalog-intact"), "\(found)")
+            #expect(found.output.contains("name-reachable plain"), "\(found)")
+            #expect(found.output.contains("change-queued new"), "\(found)")
+            let repaired = try await drive.cloudfs(["check", "--repair"])
+            #expect(repaired.output.contains("recovered-"), "\(repaired)")
+            let name = try #require(try await drive.names().first { $0.hasPrefix("recovered-") })
+            #expect(try await drive.text(name) == "plain")
+        }
+    }
+
+    @Test func `content that belongs to nothing is kept where a person finds it`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.filled)) { drive in
+            let stray = "\(drive.mount.state)/content/61/7777.1"
+            let made = try await Shell.script("echo stray > \(stray)")
+            #expect(made.status == 0)
+            // One that is new is the drive's own business.
+            let first = try await drive.cloudfs(["check"])
+            #expect(first.status == 0, "\(first)")
+            try await eventually("it is old enough to be found", within: .seconds(30)) {
+                try await drive.cloudfs(["check", "--quick"]).output.contains("content-named")
+            }
+            try await repairs(drive, "content-named")
+            #expect(Shell.text(of: "\(drive.mount.state)/lost+found/7777.1") == "stray\n")
+        }
+    }
+
+    @Test func `it stops with what cannot be asked of the cloud`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.filled)) { drive in
+            try await drive.run("find . > /dev/null; mv \"$CLOUD\" \"$CLOUD.away\"")
+            let quick = try await drive.cloudfs(["check", "--quick"])
+            #expect(quick.status == 0, "\(quick)")
+            let whole = try await drive.cloudfs(["check"])
+            #expect(whole.status == 1, "\(whole)")
+            try await drive.run("mv \"$CLOUD.away\" \"$CLOUD\"")
+        }
+    }
+}
