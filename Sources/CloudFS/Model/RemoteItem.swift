@@ -154,3 +154,17 @@ public struct Quota: Hashable, Sendable {
         self.available = available
     }
 }
+
+/// Extended attributes as clouds may hold them.
+enum RemoteAttribute {
+    /// Where a cloud of plain files keeps the document's identity.
+    static let documentID = "user.cloudfs-id"
+
+    /// Whether an attribute is an application's: not one that a drive computes, whatever a cloud
+    /// says, nor one that no program could have set.
+    static func isApplications(_ name: String) -> Bool {
+        name.hasPrefix("user.") && name != documentID && name != "user.cloudfs"
+            && !name.hasPrefix("user.cloudfs.") && (6...255).contains(name.utf8.count)
+            && !name.utf8.contains(0)
+    }
+}

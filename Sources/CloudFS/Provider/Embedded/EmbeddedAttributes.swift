@@ -6,7 +6,7 @@ import Glibc
 /// Only `user.*` exists for CloudFS. `user.cloudfs-id` is the document id, and everything below
 /// `user.cloudfs.` is what a drive computes: neither is an application's attribute.
 enum EmbeddedAttributes {
-    static let documentID = "user.cloudfs-id"
+    static let documentID = RemoteAttribute.documentID
 
     /// The attributes of applications, and the document id if one is stored.
     struct Found {
@@ -24,7 +24,7 @@ enum EmbeddedAttributes {
             if name == documentID {
                 let text = try value(of: name, at: path) ?? []
                 found.documentID = DocumentID(String(decoding: text, as: UTF8.self))
-            } else if isApplications(name) {
+            } else if RemoteAttribute.isApplications(name) {
                 found.attributes[name] = try value(of: name, at: path)
             }
         }
@@ -38,7 +38,7 @@ enum EmbeddedAttributes {
     ) throws {
         let present = try read(descriptor).attributes
         for (name, value) in attributes where present[name] != value {
-            guard isApplications(name) else {
+            guard RemoteAttribute.isApplications(name) else {
                 throw CloudFSError(.invalidName, "\"\(name)\" is no attribute of an application")
             }
             try set(name, to: value, of: descriptor)
@@ -68,11 +68,6 @@ enum EmbeddedAttributes {
         if failure.errorNumber == EOPNOTSUPP { return false }
         guard [ENODATA, EACCES].contains(failure.errorNumber) else { throw failure }
         return true
-    }
-
-    private static func isApplications(_ name: String) -> Bool {
-        name.hasPrefix("user.") && name != documentID && name != "user.cloudfs"
-            && !name.hasPrefix("user.cloudfs.") && name.utf8.count > 5
     }
 
     private static func set(

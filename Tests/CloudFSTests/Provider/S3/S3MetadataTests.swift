@@ -147,6 +147,18 @@ import Testing
         #expect(isPlain)
     }
 
+    @Test func `what a drive computes is taken from no bucket`() {
+        let names = ["user.cloudfs", "user.cloudfs.pin", "user.cloudfs-id", "user.", "user.a\0b"]
+        let fields = names.map {
+            "\"\(URIEncoding.encode($0.utf8, keepingSlash: false))\":\"dGV4dA==\""
+        }
+        let text = URIEncoding.encode(
+            "{\(fields.joined(separator: ","))}".utf8,
+            keepingSlash: false
+        )
+        #expect(S3Metadata.attributes(["xattr": text]).isEmpty)
+    }
+
     @Test func `attributes of s3fs are read, others left out`() {
         // {"user.mime_type":"dGV4dA==","security.x":"AA==","user.bad":"***"}
         let text =
