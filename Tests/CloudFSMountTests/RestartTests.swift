@@ -212,4 +212,41 @@ struct RestartTests {
             try await eventually("gone in the cloud too") { try again.cloud.paths().isEmpty }
         }
     }
+
+    @Test func `an item whose content is lost is the cloud's again, or forgotten`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("changed", "base")
+                try cloud.write("kept", "kept")
+            }
+        ) { drive in
+            try await drive.mustDo(["pause"])
+            let times = try await drive.run("stat -c %Y changed")
+            try await drive.run("echo 'longer than before' > changed; echo new > new")
+            try await drive.mount.kill9()
+            // As a power failure leaves what was never flushed.
+            let script = "find \"\(drive.mount.state)/content\" -type f -delete"
+            #expect(try await Shell.script(script).status == 0)
+            let again = try await drive.again()
+            try await again.mustDo(["resume"])
+            try await again.drain()
+            #expect(try await again.names() == ["changed", "kept"])
+            #expect(try await again.run("stat -c '%s %Y' changed") == "4 \(times)")
+            #expect(try await again.text("changed") == "base")
+            #expect(try again.cloud.paths() == ["changed", "kept"])
+        }
+    }
+
+    @Test func `content that nothing names is kept if there is any`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.mount.stop()
+            let content = "\(drive.mount.state)/content/61"
+            let script = "echo text > \(content)/7777.1; truncate -s 9000 \(content)/7777.2"
+            #expect(try await Shell.script(script).status == 0)
+            _ = try await drive.again()
+            let lost = TestFolder("\(drive.mount.state)/lost+found")
+            #expect(try lost.paths() == ["7777.1"])
+            #expect(lost.text("7777.1") == "text\n")
+        }
+    }
 }

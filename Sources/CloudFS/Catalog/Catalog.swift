@@ -11,6 +11,7 @@ final class Catalog: Sendable {
     private let pool: DatabasePool
     private let logPath: String
     private let flushes = SharedRun()
+    private let reserve: CatalogReserve
     /// How many transactions that take long run, or wait for their turn.
     private let longWrites = Atomic(0)
     /// Since when one runs, in nanoseconds; 0 when none does.
@@ -45,6 +46,13 @@ final class Catalog: Sendable {
             try CatalogSchema.migrator.migrate(pool)
             return pool
         }
+        reserve = CatalogReserve(path: path)
+        reserve.refill()
+    }
+
+    /// Takes the blocks of the disk again that only the catalog can use, as far as there are any.
+    func refillReserve() {
+        reserve.refill()
     }
 
     /// Runs `body` on one consistent state of the catalog.

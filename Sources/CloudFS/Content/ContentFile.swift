@@ -127,6 +127,16 @@ final class ContentFile: Sendable {
         return result
     }
 
+    /// Copies the first `size` bytes of another file, or what there is of them.
+    func copyAll(of file: ContentFile, size: Int64) throws(CloudFSError) {
+        var offset: Int64 = 0
+        while offset < size {
+            let count = try copy(from: file, at: offset, to: offset, count: Int(size - offset))
+            guard count > 0 else { break }
+            offset += Int64(count)
+        }
+    }
+
     /// Makes content and size survive a power failure.
     func synchronize() throws(CloudFSError) {
         guard fdatasync(descriptor) == 0 else { throw Self.failure("flush") }

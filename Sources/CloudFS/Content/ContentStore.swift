@@ -107,16 +107,11 @@ final class ContentStore: Sendable {
         let copy = ContentFile(descriptor: descriptor)
         if clinux_clone(descriptor, file.descriptor) == 0 { return copy }
         guard size <= copyLimit else { return nil }
-        var offset: Int64 = 0
-        while offset < size {
-            let count = try copy.copy(
-                from: file,
-                at: offset,
-                to: offset,
-                count: Int(size - offset)
-            )
-            guard count > 0 else { break }
-            offset += Int64(count)
+        do throws(CloudFSError) {
+            try copy.copyAll(of: file, size: size)
+        } catch  where error.code == .diskFull {
+            // Sending it is what makes room.
+            return nil
         }
         return copy
     }

@@ -130,7 +130,9 @@ package struct StateDirectory: Sendable {
 
     /// A drive's state is recognised by its lock, its catalog or its log.
     private static func isUsable(_ path: String) throws(CloudFSError) -> Bool {
-        let names = try MountConfiguration.Checks.names(in: path)
+        var names = try MountConfiguration.Checks.names(in: path)
+        // On a disk of its own there is one from the beginning.
+        names.remove("lost+found")
         guard !names.isEmpty else { return true }
         return !names.isDisjoint(with: ["lock", "daemon.log", catalogName])
     }

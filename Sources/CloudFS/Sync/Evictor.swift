@@ -11,6 +11,7 @@ final class Evictor: Sendable {
     private let logger: Logger
     let limits: Limits
     private let wake = Signal()
+    private let isTold = Atomic(false)
 
     /// Bounds of what content may take of the local disk, in bytes.
     struct Limits: Sendable {
@@ -98,10 +99,12 @@ final class Evictor: Sendable {
 
     /// - Returns: How long to rest.
     private func makeRoom() throws(CloudFSError) -> Duration {
+        files.catalog.refillReserve()
         let begin = files.clocks.elapsed()
         var excess = try excess()
         let counting = files.clocks.elapsed() - begin
         guard excess > 0 else {
+            tell(excess)
             return min(max(Self.shortestPause, counting * Self.rest), Self.longestPause)
         }
         try files.saveUses()
@@ -121,13 +124,18 @@ final class Evictor: Sendable {
             }
             position = (last.lastUsed, last.record.id)
         }
-        if excess > 0 {
-            logger.warning(
-                "content takes more room than it may, and nothing more can be dropped",
-                metadata: ["bytes": "\(excess)"]
-            )
-        }
+        tell(excess)
         return Self.shortestPause
+    }
+
+    /// Says once that there is no room, until there is again.
+    private func tell(_ excess: Int64) {
+        let wasTold = isTold.exchange(excess > 0, ordering: .relaxed)
+        guard excess > 0, !wasTold else { return }
+        logger.warning(
+            "content takes more room than it may, and nothing more can be dropped",
+            metadata: ["bytes": "\(excess)"]
+        )
     }
 
     /// How many bytes too many are here.

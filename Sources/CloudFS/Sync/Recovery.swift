@@ -70,7 +70,10 @@ struct Recovery {
         return written
     }
 
-    /// A content file that is gone: only a fault of the disk or a person can have done that.
+    /// A content file that is gone: only a fault of the disk or a person can have done that, or a
+    /// power failure if it was never flushed.
+    ///
+    /// What the cloud has of it is there still; a new file of which it has nothing is forgotten.
     private func dropLost(_ record: ItemRecord) throws(CloudFSError) {
         logger.error(
             "the content of an item is gone from the state directory",
@@ -79,7 +82,23 @@ struct Recovery {
                 "item.dirty": "\(record.item.content.cleanliness != .clean)",
             ]
         )
-        try catalog.write { try $0.dropContent(of: record) }
+        try catalog.write { writer in
+            try writer.dropContent(of: record)
+            guard let base = try writer.reader.base(of: record.id) else {
+                // What the cloud may have got unheard is asked about first.
+                guard try writer.reader.sent(of: record.id) == nil else { return }
+                try writer.removeName(of: record.id)
+                try writer.erase(record.id)
+                return
+            }
+            guard record.item.content.cleanliness != .clean else { return }
+            try writer.setSize(base.size, of: record.id)
+            try writer.setMetadata(
+                of: record.id,
+                modified: base.modified,
+                at: files.clocks.now()
+            )
+        }
     }
 
     /// Items without name and base were open when the last process ended.
@@ -93,11 +112,18 @@ struct Recovery {
         try Sweeper.sweep(files)
     }
 
-    /// Content that nothing names is never adopted and never deleted: a person may look at it.
+    /// Content that nothing names is never adopted, and never deleted if there is any: a person
+    /// may look at it.
     private func findUnnamedContent() throws(CloudFSError) {
         let named = try catalog.read { try $0.allContentNames() }
         for (item, generation) in try files.store.generations()
         where !named.contains(ContentName(item: item, generation: generation)) {
+            let file = try files.store.open(item, generation: generation)
+            guard try file.seek(from: 0, hole: false) != nil else {
+                // Made for an item whose transaction was not committed, with nothing in it.
+                try files.store.remove(item, generation: generation)
+                continue
+            }
             try files.store.moveToLostAndFound(item, generation: generation)
             logger.warning(
                 "content without an item was moved to lost+found",

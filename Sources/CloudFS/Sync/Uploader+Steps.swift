@@ -285,7 +285,7 @@ extension Uploader {
 
     /// For how many quiet times a file must not change to be sent although a program may write it:
     /// 30 s by default.
-    private static let quietTimesOfOpenFiles = 15
+    static let quietTimesOfOpenFiles = 15
 
     /// A file that somebody is writing is sent when they stopped, or paused for long.
     ///

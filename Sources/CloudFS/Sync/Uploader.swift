@@ -133,6 +133,11 @@ final class Uploader: Sendable {
         }
     }
 
+    /// Longer than any row is put off: after a failure, or because a program writes the file.
+    private var longestDelay: Duration {
+        max(RetrySchedule.userInterval, files.quietTime * Self.quietTimesOfOpenFiles) * 2
+    }
+
     private func finish(_ id: ItemID) {
         state.withLock { _ = $0.active.remove(id) }
         feed.lookAgain()
@@ -153,6 +158,8 @@ final class Uploader: Sendable {
             }
             guard let next else { return await wake.wait() }
             let delay = next.since(clocks.now())
+            // No row was ever put off for so long: the clock was set back since.
+            if delay > longestDelay { return try await hurry() }
             if delay > .zero { await wake.wait(atMost: delay) }
         } catch {
             logger.error("the outbox cannot be read", metadata: ["error": "\(error)"])

@@ -1,0 +1,194 @@
+import CloudFSTestSupport
+import Foundation
+import Testing
+
+/// What runs out, and what a drive does then.
+@Suite(
+    .onMounts,
+    .printingLogs,
+    .notingIssues,
+    .enabled(if: TestMount.isRoot, "mounting disks needs root")
+)
+struct FullDiskTests {
+    enum Disk: String, CaseIterable, Sendable {
+        /// Programs reach the content through the daemon.
+        case memory
+        /// They reach it directly.
+        case ext4
+    }
+
+    /// Lends a drive whose state directory is a disk of 64 MB of its own.
+    private static func withSmallDisk(
+        _ disk: Disk,
+        _ body: (TestDrive) async throws -> Void
+    ) async throws {
+        try await TestDrive.with(["--free-floor", "0"], ending: .killed) { drive in
+            try await drive.mount.stop()
+            let state = drive.mount.state
+            let image = "\(drive.folder)/disk"
+            let mount =
+                switch disk {
+                case .memory: "mount -t tmpfs -o size=64m,mode=700 tmpfs \(state)"
+                case .ext4:
+                    "truncate -s 64M \(image); mkfs.ext4 -q -m 0 \(image); mount \(image) \(state)"
+                }
+            try await shell(mount)
+            do {
+                try await body(try await drive.again())
+                try await drive.mount.stop()
+            } catch {
+                try await drive.mount.kill9()
+                try await shell("umount -l \(state)")
+                throw error
+            }
+            try await shell("umount \(state)")
+        }
+    }
+
+    private static func shell(_ script: String) async throws {
+        let result = try await Shell.script(script)
+        try #require(result.status == 0, "\(result)")
+    }
+
+    @Test(arguments: Disk.allCases)
+    func `a full disk is said at the write, and nothing acknowledged is lost`(
+        disk: Disk
+    ) async throws {
+        try await Self.withSmallDisk(disk) { drive in
+            try await drive.mustDo(["pause"])
+            try await drive.python(
+                """
+                import hashlib
+                def content(number):
+                    return hashlib.sha256(str(number).encode()).digest() * (1 << 15)
+                saved = []
+                def save(number):
+                    file = os.open(str(number), os.O_CREAT | os.O_WRONLY)
+                    try:
+                        data = memoryview(content(number))
+                        while len(data):
+                            data = data[os.write(file, data[:131072]):]
+                        os.fsync(file)
+                        saved.append(number)
+                    finally:
+                        os.close(file)
+                for number in range(100):
+                    try:
+                        save(number)
+                    except OSError as error:
+                        assert error.errno == errno.ENOSPC, error
+                        break
+                else:
+                    raise AssertionError("there was room for all")
+                assert len(saved) > 5, saved
+                os.unlink(str(number))
+                for number in saved:
+                    assert open(str(number), "rb").read() == content(number), number
+                # Names need room too, but what is there can be removed.
+                os.unlink(str(saved.pop(0)))
+                os.unlink(str(saved.pop(0)))
+                time_limit = time.monotonic() + 20
+                while True:
+                    try:
+                        save(1000)
+                        break
+                    except OSError as error:
+                        assert error.errno == errno.ENOSPC, error
+                        assert time.monotonic() < time_limit, "the room does not come back"
+                        time.sleep(0.1)
+                with open(os.environ["SCRATCH"] + "/saved", "w") as list:
+                    list.write("\\n".join(map(str, saved)))
+                """,
+                within: .seconds(60)
+            )
+            try await drive.mustDo(["resume"])
+            try await drive.drain()
+            try await drive.run(
+                "while read name; do cmp $name \"$CLOUD/$name\"; done < \"$SCRATCH/saved\""
+            )
+            let check = try await drive.cloudfs(["check"])
+            #expect(check.status == 0, "\(check)")
+        }
+    }
+
+    @Test func `a full cloud keeps nobody from working, and is tried again`() async throws {
+        try await TestDrive.with(ending: .killed) { drive in
+            try await drive.mount.stop()
+            try await Self.shell("mount -t tmpfs -o size=4m tmpfs \(drive.cloud.path)")
+            try await Self.shell("head -c 3000000 /dev/zero > \(drive.cloud.path)/ballast")
+            do {
+                try await Self.shell("rm -r \(drive.mount.state)")
+                let again = try await drive.again()
+                try await again.run("head -c 2000000 /dev/urandom > file; echo small > small")
+                try await eventually("it is known that there is no room") {
+                    try await again.state("file") == "error"
+                }
+                #expect(try await again.attribute("user.cloudfs.error", of: "file") != nil)
+                try await again.run("echo more >> file; mv file moved; cat moved > /dev/null")
+                #expect(!again.cloud.exists("moved"), "half a file")
+                try await Self.shell("rm \(drive.cloud.path)/ballast")
+                try await again.drain()
+                try await again.run("cmp moved \"$CLOUD/moved\"; cmp small \"$CLOUD/small\"")
+                try await drive.mount.stop()
+            } catch {
+                try await drive.mount.kill9()
+                try await Self.shell("umount -l \(drive.cloud.path)")
+                throw error
+            }
+            try await Self.shell("umount \(drive.cloud.path)")
+        }
+    }
+
+    @Test func `a state directory that cannot be written is said at once`() async throws {
+        try await TestDrive.with(ending: .killed) { drive in
+            try await drive.mount.stop()
+            let state = drive.mount.state
+            try await Self.shell(
+                "mount --bind \(state) \(state); mount -o remount,bind,ro \(state)"
+            )
+            let failure = await #expect(throws: TestMount.NotReady.self) {
+                _ = try await drive.again()
+            }
+            try await Self.shell("umount \(state)")
+            #expect(failure?.status == 1)
+            #expect(failure?.log.contains(state) == true, "\(failure?.log ?? "")")
+            _ = try await drive.again()
+        }
+    }
+
+    @Test func `ten thousand files can be open at once`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.mustDo(["pause"])
+            try await drive.python(
+                """
+                import resource
+                hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+                resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20000), hard))
+                files = [os.open(f"{n}", os.O_CREAT | os.O_RDWR) for n in range(10000)]
+                for n, file in enumerate(files):
+                    os.pwrite(file, str(n).encode(), 0)
+                for n, file in enumerate(files):
+                    assert os.pread(file, 10, 0) == str(n).encode(), n
+                for file in files:
+                    os.close(file)
+                """,
+                within: .seconds(120)
+            )
+            #expect(try await drive.names().count == 10_000)
+        }
+    }
+
+    @Test func `a clock that was set back keeps nothing from being sent`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.mustDo(["pause"])
+            try await drive.run("echo text > file")
+            try await drive.mount.stop()
+            let sql =
+                "UPDATE outbox SET not_before = not_before + 86400000000000; "
+                + "DELETE FROM setting WHERE key = 'paused'"
+            try await Self.shell("sqlite3 \(drive.mount.state)/catalog.sqlite \"\(sql)\"")
+            _ = try await drive.again()
+            try await drive.untilCloudHas("file", "text\n")
+        }
+    }
+}
