@@ -50,9 +50,6 @@ extension CatalogReader {
         )
     }
 
-    /// How deep a tree can be; more is a circle.
-    private static let deepest = 10_000
-
     private func isReachable(_ folder: ItemID) throws -> Bool {
         var current = folder
         for _ in 0..<Self.deepest {

@@ -172,19 +172,6 @@ extension CatalogReader {
         ).map { try ItemRecord(row: $0) }
     }
 
-    func hasConflicts(_ record: ItemRecord) throws -> Bool {
-        if record.conflictOf != nil { return true }
-        return try Bool.fetchOne(
-            database.cachedStatement(
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM item JOIN name ON name.item = item.id
-                    WHERE conflict_of = ?)
-                    """
-            ),
-            arguments: [record.item.documentID.blob.asBlob]
-        ) ?? false
-    }
-
     func item(withDocument document: DocumentID) throws -> ItemRecord? {
         try Row.fetchOne(
             database.cachedStatement(

@@ -138,14 +138,24 @@ extension CatalogReader {
 
     /// The policy that holds for the item: its own, else that of the nearest folder that has one.
     func effectivePolicy(of id: ItemID) throws -> ContentPolicy {
-        var current = id
-        while let record = try item(current) {
-            if record.item.content.policy != .inherited { return record.item.content.policy }
-            guard let name = try name(of: current) else { break }
-            current = name.parent
-        }
-        return .onDemand
+        let policy = try Int.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    WITH RECURSIVE above(id, policy, depth) AS (
+                        SELECT id, policy, 0 FROM item WHERE id = ? UNION ALL
+                        SELECT item.id, item.policy, depth + 1 FROM above
+                        JOIN name ON name.item = above.id JOIN item ON item.id = name.parent
+                        WHERE above.policy = 0 AND depth < ?
+                    ) SELECT policy FROM above WHERE policy <> 0 LIMIT 1
+                    """
+            ),
+            arguments: [id.rawValue, Self.deepest]
+        )
+        return policy.flatMap { ContentPolicy(rawValue: $0) } ?? .onDemand
     }
+
+    /// How deep a tree can be; what is deeper is a circle, in a damaged catalog.
+    static let deepest = 10_000
 
     /// The item and everything below it, folders before what they hold.
     func descendants(of id: ItemID) throws -> [ItemID] {

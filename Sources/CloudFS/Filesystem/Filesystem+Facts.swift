@@ -3,7 +3,7 @@ import Synchronization
 extension Filesystem {
     /// Everything attributes and status tell about an item, from catalog and live state.
     func facts(of id: ItemID) throws(CloudFSError) -> ItemFacts {
-        let (record, facts) = try catalog.read { reader in
+        let (record, facts) = try catalog.readFew { reader in
             let record = try reader.existing(id)
             return (record, try catalogFacts(of: record, reader))
         }
@@ -20,8 +20,7 @@ extension Filesystem {
         _ reader: CatalogReader
     ) throws -> ItemFacts {
         let item = record.item
-        let name = try reader.name(of: item.id)
-        let outbox = try reader.outboxEntry(of: item.id)
+        let known = try reader.surroundings(of: item.id)
         var facts = ItemFacts(
             item: item,
             effectivePolicy: try reader.effectivePolicy(of: item.id),
@@ -29,16 +28,16 @@ extension Filesystem {
             localBytes: 0,
             contentType: contentTypes.type(
                 of: item.kind,
-                name: name.map { String(decoding: $0.name, as: UTF8.self) } ?? ""
+                name: known.name.map { String(decoding: $0, as: UTF8.self) } ?? ""
             ),
             container: options.containerName
         )
-        facts.isQueued = outbox.map { !$0.isHeld } ?? false
-        facts.isLocalOnly = outbox?.isHeld ?? false || !item.kind.isSynced
-        facts.hasConflicts = try reader.hasConflicts(record)
-        facts.hasNewer = try reader.newer(of: item.id) != nil
-        facts.error = outbox?.errorMessage
-        facts.version = try reader.base(of: item.id)?.version
+        facts.isQueued = known.isHeld == false
+        facts.isLocalOnly = known.isHeld == true || !item.kind.isSynced
+        facts.hasConflicts = record.conflictOf != nil || known.hasConflictVersions
+        facts.hasNewer = known.hasNewer
+        facts.error = known.error
+        facts.version = known.baseVersion
         if item.id == .root {
             let counters = hydrator.fetchCounters
             facts.fetched = (counters.requests, counters.bytes)

@@ -1,0 +1,45 @@
+import GRDB
+
+/// What other tables say about one item, read in one go.
+struct ItemSurroundings: Sendable {
+    /// Its name as bytes; `nil` for the root and for what was unlinked.
+    var name: [UInt8]?
+    /// Whether it waits to be sent, and whether that is held back; `nil` if it does not wait.
+    var isHeld: Bool?
+    /// What the last attempt to send it failed with.
+    var error: String?
+    var baseVersion: ItemVersion?
+    var hasNewer: Bool
+    /// Whether other items are conflict versions of it.
+    var hasConflictVersions: Bool
+}
+
+extension CatalogReader {
+    func surroundings(of id: ItemID) throws -> ItemSurroundings {
+        let row = try Row.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT (SELECT name FROM name WHERE name.item = item.id LIMIT 1),
+                        outbox.is_held, outbox.error_message,
+                        base.content_version, base.metadata_version,
+                        EXISTS (SELECT 1 FROM newer WHERE newer.item = item.id),
+                        EXISTS (SELECT 1 FROM item AS other JOIN name ON name.item = other.id
+                            WHERE other.conflict_of = item.document)
+                    FROM item LEFT JOIN outbox ON outbox.item = item.id
+                        LEFT JOIN base ON base.item = item.id
+                    WHERE item.id = ?
+                    """
+            ),
+            arguments: [id.rawValue]
+        )
+        guard let row else { throw CloudFSError(.notFound, "the item is gone", item: id) }
+        return ItemSurroundings(
+            name: row.blob(0),
+            isHeld: row[1],
+            error: row[2],
+            baseVersion: (row[3] as String?).map { ItemVersion(content: $0, metadata: row[4]) },
+            hasNewer: row[5],
+            hasConflictVersions: row[6]
+        )
+    }
+}
