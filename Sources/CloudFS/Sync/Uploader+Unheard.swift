@@ -86,9 +86,11 @@ extension Uploader {
                 // Begun, it must be ended: in some clouds a move is many steps.
                 return try await provider.move(from: source, to: path, base: base.version)
             }
-        } catch  where error.code == .exists || error.code == .remoteChanged {
+        } catch  where error.code == .exists {
             return nil
-        } catch  where error.code == .notFound || error.code == .notDirectory {
+        } catch
+            where [.notFound, .notDirectory, .remoteChanged].contains(error.code)
+        {
             logger.debug("not in its old place", metadata: ["item.id": "\(sent.item)"])
         }
         do throws(CloudFSError) {
