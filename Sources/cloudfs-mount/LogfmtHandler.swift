@@ -47,8 +47,8 @@ struct LogfmtHandler: LogHandler {
         let isPlain =
             !text.isEmpty
             && text.unicodeScalars.allSatisfy { scalar in
-                scalar.value > 0x20 && scalar != "\"" && scalar != "=" && scalar != "\\"
-                    && scalar.value != 0x7f
+                scalar != " " && scalar != "\"" && scalar != "=" && scalar != "\\"
+                    && !steersTerminals(scalar)
             }
         guard !isPlain else { return text }
         var result = "\""
@@ -58,11 +58,20 @@ struct LogfmtHandler: LogHandler {
             case "\\": result += "\\\\"
             case "\n": result += "\\n"
             case "\t": result += "\\t"
-            case _ where scalar.value < 0x20 || scalar.value == 0x7f:
+            case _ where steersTerminals(scalar):
                 result += "\\u{\(String(scalar.value, radix: 16))}"
             default: result.unicodeScalars.append(scalar)
             }
         }
         return result + "\""
+    }
+
+    /// Control characters of both sets, and what turns the direction of text or breaks its lines:
+    /// a name in a log must not be able to show something else than it is.
+    private static func steersTerminals(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.properties.generalCategory {
+        case .control, .format, .surrogate, .lineSeparator, .paragraphSeparator: true
+        default: false
+        }
     }
 }

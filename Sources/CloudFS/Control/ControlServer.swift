@@ -109,7 +109,7 @@ final class ControlServer: Service {
         let routes = ControlRoutes(drive: drive, limits: limits, gate: gate)
         let channel = PeerCheckedChannel(
             base: HTTP1Channel(
-                responder: ControlAnswer.responder(routes.router(), logger: quietLogger),
+                responder: ControlAnswer.responder(routes.router(), logger: logger),
                 configuration: .init(
                     idleTimeout: TimeAmount(limits.idle),
                     httpDecoderConfiguration: .init(
@@ -120,7 +120,8 @@ final class ControlServer: Service {
                 )
             ),
             unread: TimeAmount(limits.unread),
-            serves: limits.serves
+            serves: limits.serves,
+            logger: logger
         )
         return Server(
             childChannelSetup: channel,

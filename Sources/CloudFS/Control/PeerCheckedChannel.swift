@@ -15,8 +15,10 @@ struct PeerCheckedChannel: ServerChildChannel {
     let unread: TimeAmount
     /// Whose processes are served.
     let serves: @Sendable (_ user: UInt32) -> Bool
+    /// Where refusals are told: the server's own logger is quiet.
+    let logger: Logger
 
-    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+    func setup(channel: any Channel, logger quiet: Logger) -> EventLoopFuture<Value> {
         let setup = Self.peer(of: channel).flatMapThrowing { peer in
             guard serves(peer.user) else {
                 logger.warning(
@@ -27,7 +29,7 @@ struct PeerCheckedChannel: ServerChildChannel {
             }
             try channel.pipeline.syncOperations.addHandler(SlowReaderHandler(limit: unread))
         }.flatMap {
-            base.setup(channel: channel, logger: logger)
+            base.setup(channel: channel, logger: quiet)
         }
         // Nobody else closes a connection whose setup failed.
         setup.whenFailure { _ in channel.close(promise: nil) }

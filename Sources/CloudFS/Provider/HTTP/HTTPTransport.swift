@@ -42,6 +42,7 @@ final class HTTPTransport: Sendable {
         clocks: Clocks = .system
     ) throws(CloudFSError) {
         var tls = TLSConfiguration.makeClientConfiguration()
+        tls.minimumTLSVersion = .tlsv12
         if let caFile {
             do {
                 tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(caFile))
