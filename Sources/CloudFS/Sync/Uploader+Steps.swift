@@ -74,6 +74,7 @@ extension Uploader {
             from: facts.base,
             document: item.documentID
         )
+        try await pool.engine { try self.note(sent) }
         return try await sending(sent, .createSent) { () async throws(CloudFSError) in
             if let target = item.linkTarget {
                 return try await provider.createSymlink(
@@ -125,6 +126,7 @@ extension Uploader {
             document: facts.record.item.documentID
         )
         defer { refreshBase(of: id) }
+        try await pool.engine { try self.note(sent) }
         return try await sending(sent, .moveSent) { () async throws(CloudFSError) in
             try await provider.move(from: source, to: target, base: base.version)
         } _: { remote in
@@ -209,11 +211,11 @@ extension Uploader {
     private func upload(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
         // A file that moved meanwhile is sent to where it was, and moved with the next step.
         let target = if let path = facts.remotePath { path } else { try wantedPath(facts) }
-        guard let parent = facts.base?.parent ?? facts.facts.place?.parent,
-            let (file, snapshot, claim) = try await pool.engine({ try self.prepareUpload(of: id) })
-        else { return false }
+        let prepared = try await pool.engine { try self.prepareUpload(of: id, facts, to: target) }
+        guard let upload = prepared else { return false }
+        let (file, snapshot, sent) = (upload.file, upload.snapshot, upload.sent)
         defer {
-            claim?.end()
+            upload.claim?.end()
             releaseLater(file)
         }
         let source = UploadSource(
@@ -226,15 +228,6 @@ extension Uploader {
             didSend: { sent in file.state.withLock { $0.sentBytes = sent } }
         )
         defer { file.state.withLock { $0.sentBytes = nil } }
-        let sent = SentRecord(
-            of: id,
-            to: parent,
-            target.name?.bytes ?? [],
-            from: facts.base,
-            document: source.documentID,
-            size: source.byteCount,
-            modified: source.metadata.modified
-        )
         try await FaultPoint.uploadSnapshot.passInTask()
         return try await sending(sent, .uploadSent) { () async throws(CloudFSError) in
             try await provider.upload(source, to: target, replacing: facts.base?.version)
@@ -242,19 +235,30 @@ extension Uploader {
             try self.finishUpload(
                 of: file,
                 SentContent(changeCount: snapshot.changeCount, facts: snapshot.facts),
-                BaseRecord(of: id, in: parent, remote),
+                BaseRecord(of: id, in: sent.parent, remote),
                 replacing: facts.base,
                 changed: facts.record.item.changed
             )
         }
     }
 
-    /// Takes a snapshot of a file that is to be sent; blocks on the disk.
+    /// A file that is ready to be sent, and noted as such.
+    private struct PreparedUpload: Sendable {
+        var file: OpenFile
+        var snapshot: UploadSnapshot
+        var claim: Claim?
+        var sent: SentRecord
+    }
+
+    /// Takes a snapshot of a file that is to be sent, and notes that; blocks on the disk.
     ///
     /// - Returns: `nil` if it was postponed because somebody writes it.
     private func prepareUpload(
-        of id: ItemID
-    ) throws(CloudFSError) -> (OpenFile, UploadSnapshot, Claim?)? {
+        of id: ItemID,
+        _ facts: OutboxFacts,
+        to target: RemotePath
+    ) throws(CloudFSError) -> PreparedUpload? {
+        guard let parent = facts.base?.parent ?? facts.facts.place?.parent else { return nil }
         let file = try files.acquire(id)
         do throws(CloudFSError) {
             if try postponeWhileBusy(file) {
@@ -272,7 +276,18 @@ extension Uploader {
                     isYielding: true
                 )
             do throws(CloudFSError) {
-                return (file, try UploadSnapshot(of: file, in: files), claim)
+                let snapshot = try UploadSnapshot(of: file, in: files)
+                let sent = SentRecord(
+                    of: id,
+                    to: parent,
+                    target.name?.bytes ?? [],
+                    from: facts.base,
+                    document: facts.record.item.documentID,
+                    size: snapshot.byteCount,
+                    modified: snapshot.metadata(facts.record.item.metadata).modified
+                )
+                try note(sent)
+                return PreparedUpload(file: file, snapshot: snapshot, claim: claim, sent: sent)
             } catch {
                 claim?.end()
                 throw error

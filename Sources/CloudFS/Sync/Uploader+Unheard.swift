@@ -20,10 +20,17 @@ extension Uploader {
         for sent in all { mutations.begin(sent.item, at: sent.places) }
     }
 
+    /// Notes a request that is about to be sent; blocks on the disk.
+    func note(_ sent: SentRecord) throws(CloudFSError) {
+        try catalog.write { try $0.note(sent) }
+        // Bytes in the cloud that a power failure made unknown here would be somebody else's.
+        if !sent.isMove { try catalog.makeDurable() }
+    }
+
     /// Sends a request that makes something in the cloud, and stores its answer.
     ///
     /// - Parameters:
-    ///   - sent: What is known of the outcome beforehand.
+    ///   - sent: What is known of the outcome beforehand; noted already.
     ///   - point: Where a test can end all, between the answer and the note of it.
     func sending<Value: Sendable>(
         _ sent: SentRecord,
@@ -31,11 +38,6 @@ extension Uploader {
         _ request: () async throws(CloudFSError) -> RemoteItem,
         _ record: @escaping @Sendable (RemoteItem) throws -> Value
     ) async throws(CloudFSError) -> Value {
-        try await pool.engine {
-            try self.catalog.write { try $0.note(sent) }
-            // Bytes in the cloud that a power failure made unknown here would be somebody else's.
-            if !sent.isMove { try self.catalog.makeDurable() }
-        }
         mutations.begin(sent.item, at: sent.places)
         let remote: RemoteItem
         do throws(CloudFSError) {
