@@ -123,9 +123,12 @@ for target in package.targets where target.type != .system {
         .enableUpcomingFeature("InternalImportsByDefault"),
     ]
     // Where SwiftNIO is imported, its C modules take over `struct stat` and its like, and members of
-    // Glibc's types would have to be imported from them (docs/decisions/0004).
-    let importsNIO = ["CloudFS", "CloudFSTestSupport", "CloudFSTests", "CloudFSMountTests"]
-    if !importsNIO.contains(target.name) {
+    // Glibc's types would have to be imported from them (docs/decisions/0004). Synchronization does
+    // the same to `struct timespec`.
+    let takesOver = [
+        "CloudFS", "CloudFSTestSupport", "CloudFSTests", "CloudFSMountTests", "cloudfs-mount",
+    ]
+    if !takesOver.contains(target.name) {
         target.swiftSettings?.append(.enableUpcomingFeature("MemberImportVisibility"))
     }
 }

@@ -25,20 +25,22 @@ def is_mounted(mountpoint: Path) -> bool:
 
 
 def usage(root: int | None) -> dict:
-    """Processor time and memory of a process and all it started."""
+    """Processor time and memory of a process and all it started; what they share counts once."""
     cpu = resident = peak = 0
     for process in _with_descendants(root) if root else []:
         try:
             times = _stat_fields(Path(f"/proc/{process}/stat").read_text())
             status = Path(f"/proc/{process}/status").read_text()
+            memory = Path(f"/proc/{process}/smaps_rollup").read_text()
         except OSError:
             continue
         cpu += int(times[11]) + int(times[12])
         for line in status.splitlines():
-            if line.startswith("VmRSS:"):
-                resident += int(line.split()[1])
-            elif line.startswith("VmHWM:"):
+            if line.startswith("VmHWM:"):
                 peak += int(line.split()[1])
+        for line in memory.splitlines():
+            if line.startswith("Pss:"):
+                resident += int(line.split()[1])
     return {"cpu_s": cpu / _TICKS, "resident_mb": resident / 1024, "peak_mb": peak / 1024}
 
 

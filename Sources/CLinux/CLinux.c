@@ -14,6 +14,8 @@
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -126,6 +128,55 @@ int clinux_keep_only(int descriptor) {
     if (descriptor > STDERR_FILENO + 1
         && close_range(STDERR_FILENO + 1, (unsigned)descriptor - 1, 0) != 0) return -1;
     return close_range((unsigned)descriptor + 1, ~0U, 0);
+}
+
+int clinux_die_with_parent(void) { return prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+int clinux_socket_pair(int ends[2]) {
+    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
+}
+
+int clinux_send(
+    int socket, const void *bytes, size_t length, const int *descriptors, size_t count) {
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * CLINUX_MOST_DESCRIPTORS)] = {0};
+    struct iovec piece = {.iov_base = (void *)bytes, .iov_len = length};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    if (count > CLINUX_MOST_DESCRIPTORS) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (count > 0) {
+        message.msg_control = room;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int) * count);
+        memcpy(CMSG_DATA(header), descriptors, sizeof(int) * count);
+    }
+    ssize_t sent;
+    do sent = sendmsg(socket, &message, MSG_NOSIGNAL); while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -1 : 0;
+}
+
+ssize_t clinux_receive(int socket, void *bytes, size_t room, int *descriptors, size_t *count) {
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * CLINUX_MOST_DESCRIPTORS)];
+    struct iovec piece = {.iov_base = bytes, .iov_len = room};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1,
+        .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t received;
+    do received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    while (received < 0 && errno == EINTR);
+    *count = 0;
+    if (received < 0) return received;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header != NULL;
+         header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        *count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        memcpy(descriptors, CMSG_DATA(header), *count * sizeof(int));
+    }
+    return received;
 }
 
 int clinux_memfd_create(const char *name) { return memfd_create(name, MFD_CLOEXEC); }

@@ -48,6 +48,33 @@ public struct DriveClient: Sendable {
         try await post(.login, login, allowing: ControlAPI.longestWait)
     }
 
+    /// Has another daemon take over, and waits until it answers.
+    ///
+    /// - Returns: What the new one says.
+    /// - Throws: `failure` if the old one goes on, with the reason.
+    public func restart() async throws(DriveClientError) -> DriveStatus {
+        let old = try await status().worker
+        do throws(DriveClientError) {
+            let _: DriveStatus = try await post(.restart, [String: String]())
+        } catch {
+            if case .failure = error { throw error }
+            // The answer was to come from the daemon that is gone: that it broke off is the answer.
+        }
+        let end = ContinuousClock.now + patience
+        while true {
+            do throws(DriveClientError) {
+                let status = try await status()
+                if status.worker != old { return status }
+                guard ContinuousClock.now < end else {
+                    throw .notAnswering(mountpoint: drive.mountpoint, pid: status.pid)
+                }
+            } catch {
+                guard ContinuousClock.now < end else { throw error }
+            }
+            do { try await Task.sleep(for: .milliseconds(50)) } catch { throw unreachable() }
+        }
+    }
+
     /// Begins to unmount; the answer comes before the mount is gone.
     ///
     /// - Returns: What stays in the outbox until the next mount.

@@ -77,6 +77,21 @@ public struct DriveLocator: Sendable {
         return Location(drive: first, path: path)
     }
 
+    /// Where this user's own drives are mounted whose daemons have left a record, and no socket
+    /// that anybody listens on.
+    var unservedMountpoints: [String] {
+        resolver.mounts.drives.filter { mount in
+            guard mount.userID ?? user == user else { return false }
+            do throws(DriveClientError) {
+                let drive = try address(of: mount)
+                return drive.record != nil && !drive.isListening
+            } catch {
+                // Whoever asks for this drive will hear of it.
+                return false
+            }
+        }.map(\.mountpoint)
+    }
+
     /// All drives of this user, those whose daemon is gone included; for root, of everybody.
     public func drives() throws(DriveClientError) -> [DriveAddress] {
         var found: [DriveAddress] = []

@@ -45,6 +45,7 @@ public enum ControlAPI {
         case conflicts = "/v1/conflicts"
         case check = "/v1/check"
         case login = "/v1/login"
+        case restart = "/v1/restart"
         case unmount = "/v1/unmount"
     }
 }

@@ -6,8 +6,10 @@ public struct DriveStatus: Codable, Sendable, Hashable {
     public var containerDisplayName: String
     public var deviceName: String
     public var stateDirectory: String
-    /// The daemon's process.
+    /// The daemon's process: it ends the drive by SIGTERM.
     public var pid: Int32
+    /// The process that serves the drive now, which may change while it is mounted.
+    public var worker: Int32
     /// The daemon's version of CloudFS.
     public var version: String
     /// When the drive was mounted.
@@ -31,6 +33,7 @@ public struct DriveStatus: Codable, Sendable, Hashable {
         deviceName: String,
         stateDirectory: String,
         pid: Int32,
+        worker: Int32,
         version: String = ControlAPI.productVersion,
         since: WireTime,
         connection: Connection,
@@ -50,6 +53,7 @@ public struct DriveStatus: Codable, Sendable, Hashable {
         self.deviceName = deviceName
         self.stateDirectory = stateDirectory
         self.pid = pid
+        self.worker = worker
         self.version = version
         self.since = since
         self.connection = connection

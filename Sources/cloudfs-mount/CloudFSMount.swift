@@ -38,6 +38,9 @@ import Glibc
             let reason = MountCommand.message(for: error)
             throw CloudFSError(.invalidArgument, "\(reason); --help lists what is known")
         }
+        if let descriptor = command.workerDescriptor {
+            return try await Worker(MessageSocket(descriptor)).run()
+        }
         let readiness = command.readinessDescriptor.map(ReadinessChannel.init)
         do throws(CloudFSError) {
             let host = try MountConfiguration.Host.current()
@@ -51,8 +54,8 @@ import Glibc
             guard readiness != nil || configuration.foreground else {
                 return try Launcher(configuration, arguments: words).launch()
             }
-            var daemon = Daemon(configuration, readiness: readiness)
-            return try await daemon.run()
+            let supervisor = Supervisor(configuration, words: words, readiness: readiness)
+            return try await supervisor.run()
         } catch {
             // The launcher says it to the user; the log keeps it too.
             readiness?.report(.failed(error))

@@ -69,7 +69,7 @@ struct Launcher {
         var process = pid_t()
         let result = posix_spawn(
             &process,
-            Self.program(),
+            Program.path,
             &actions,
             &attributes,
             argv + [nil],
@@ -77,14 +77,6 @@ struct Launcher {
         )
         guard result == 0 else { throw Self.failure("its daemon", result) }
         return process
-    }
-
-    /// This program's file; by its own name, so that `ps` and `pidof` show that name.
-    private static func program() -> String {
-        guard let path = realpath("/proc/self/exe", nil) else { return "/proc/self/exe" }
-        defer { free(path) }
-        // In another mount namespace the name can be missing, and the file is there all the same.
-        return access(path, X_OK) == 0 ? String(cString: path) : "/proc/self/exe"
     }
 
     /// Makes sure that this command runs in a mount namespace, where all of the drive then is.

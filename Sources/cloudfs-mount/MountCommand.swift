@@ -106,6 +106,12 @@ struct MountCommand: ParsableCommand {
     @Option(help: .hidden)
     var readinessDescriptor: Int32?
 
+    /// Set by the supervisor for the workers it starts: where it gives its orders.
+    ///
+    /// What is mounted comes from there too; all other words only show whose process it is.
+    @Option(help: .hidden)
+    var workerDescriptor: Int32?
+
     /// The words in the library's terms.
     var arguments: MountConfiguration.Arguments {
         var arguments = MountConfiguration.Arguments()

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CloudFSClient
 import CloudFSControlAPI
 
 /// The user's command: asks the drives that are mounted, and tells them what to do.
@@ -34,7 +35,29 @@ struct CloudFSCommand: AsyncParsableCommand {
             PauseCommand.self,
             ResumeCommand.self,
             LoginCommand.self,
+            RestartCommand.self,
             UnmountCommand.self,
         ]
     )
+
+    static func main() async {
+        do {
+            var command = try parseAsRoot()
+            guard var work = command as? any AsyncParsableCommand else { return try command.run() }
+            if !(work is UnmountCommand) { try detachDeadMounts() }
+            try await work.run()
+        } catch {
+            exit(withError: error)
+        }
+    }
+
+    /// A mount that nobody serves is in everybody's way, and no command has a use for it.
+    private static func detachDeadMounts() throws {
+        for mountpoint in try DeadMounts.detachAll(.current()) {
+            Terminal.errors.line(
+                "\(mountpoint.printable) had lost its daemon, and is detached; "
+                    + "mount it again with cloudfs-mount, nothing is lost"
+            )
+        }
+    }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import CloudFSClient
 import CloudFSControlAPI
+import Glibc
 
 /// The paths of a command line, sorted by the drives they lie in.
 struct Targets: Sendable {
@@ -101,9 +102,16 @@ private struct NoDrive: Error, CustomStringConvertible {
 }
 
 extension DriveAddress {
+    /// Waits for a worker that is about to take over.
+    ///
+    /// - Throws: `noDaemon` when there is none, and nobody who would start one.
     func requireDaemon() throws {
-        guard isListening else {
-            throw DriveClientError.noDaemon(mountpoint: mountpoint, pid: record?.pid)
+        let end = ContinuousClock.now + .seconds(10)
+        while SocketProbe.ask(socketPath) != .listening {
+            guard isMounted, let pid = record?.pid, kill(pid, 0) == 0 || errno == EPERM,
+                ContinuousClock.now < end
+            else { throw DriveClientError.noDaemon(mountpoint: mountpoint, pid: record?.pid) }
+            usleep(20_000)
         }
     }
 }

@@ -1,8 +1,6 @@
 import ArgumentParser
 import CloudFSClient
 import CloudFSControlAPI
-import Foundation
-import Glibc
 
 struct UnmountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -39,11 +37,11 @@ struct UnmountCommand: AsyncParsableCommand {
         if drive.isListening {
             try await unmount(drive)
         } else {
-            guard force else {
+            guard force || DeadMounts.isDead(drive.mountpoint) else {
                 try drive.requireDaemon()
                 return
             }
-            try Self.detach(drive.mountpoint)
+            try DeadMounts.detach(drive.mountpoint)
         }
         try await Self.waitUntilGone(drive)
         if !drive.isListening { try DriveLocator.current().forget(drive.afterDetaching) }
@@ -84,23 +82,6 @@ struct UnmountCommand: AsyncParsableCommand {
             }
             try await Task.sleep(for: .milliseconds(50))
         }
-    }
-
-    /// Takes a mount nobody serves out of the tree; only root may do it without a helper.
-    private static func detach(_ mountpoint: String) throws {
-        if geteuid() == 0 {
-            let flags = Int32(MNT_DETACH | UMOUNT_NOFOLLOW)
-            guard umount2(mountpoint, flags) == 0 else {
-                throw DriveClientError.system(path: mountpoint, errno: errno)
-            }
-            return
-        }
-        let helper = Process()
-        helper.executableURL = URL(filePath: "/usr/bin/env")
-        helper.arguments = ["fusermount3", "-u", "-z", "--", mountpoint]
-        try helper.run()
-        helper.waitUntilExit()
-        guard helper.terminationStatus == 0 else { throw ExitCode.failure }
     }
 }
 

@@ -26,7 +26,7 @@ struct KilledInKernelTests {
                 try await drive.state("file") == "cloud"
             }
             let reader = try drive.start("cat file")
-            let daemon = try #require(drive.mount.pid)
+            let daemon = try #require(drive.mount.worker)
             try await eventually("the kernel holds a thread", within: .seconds(10)) {
                 Self.waits(of: daemon).contains { $0.contains("folio") }
             }

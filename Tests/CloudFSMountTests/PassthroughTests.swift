@@ -250,7 +250,7 @@ struct PassthroughTests {
 
     @Test func `a file that several open at once is passed through to all`() async throws {
         try await Self.with(.byKernel) { drive in
-            let daemon = try #require(drive.mount.pid)
+            let daemon = try #require(drive.mount.worker)
             try await drive.python(
                 """
                 import threading

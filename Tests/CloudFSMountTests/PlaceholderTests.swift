@@ -162,7 +162,7 @@ struct PlaceholderTests {
             #expect(try await drive.run("ls 'folder 777' | wc -l", within: .seconds(5)) == "100")
             let found = try await drive.run("find . -type f | wc -l", within: .seconds(180))
             #expect(found == "100000")
-            let peak = try await drive.run("grep VmHWM /proc/\(drive.mount.pid ?? 0)/status")
+            let peak = try await drive.run("grep VmHWM /proc/\(drive.mount.worker ?? 0)/status")
             let kilobytes = try #require(Int(peak.split(separator: " ").dropFirst().first ?? ""))
             #expect(kilobytes < 150 * 1_024)
         }

@@ -18,7 +18,7 @@ struct RestTests {
         }
         try await TestDrive.with(slots: .max, prepare: filling) { drive in
             try await drive.run("find . > /dev/null; cat folder/file > /dev/null")
-            let pid = try #require(drive.mount.pid)
+            let pid = try #require(drive.mount.worker)
             let seconds = Double(Self.window.components.seconds)
             var before = WakeUps(of: pid)
             var rates: [String] = []

@@ -36,7 +36,7 @@ struct S3LoginTests {
             try await drive.mount.stop()
             server.settings.accessKeyID = "renewed"
             let drive = try await drive.again()
-            let pid = drive.mount.pid
+            let pid = drive.mount.worker
             try await drive.run(
                 """
                 [ "$(cat known)" = here ]; echo offline > made
@@ -49,7 +49,7 @@ struct S3LoginTests {
             #expect(!FileManager.default.fileExists(atPath: drive.mount.state + "/login"))
 
             #expect(try await Self.logIn(drive, "renewed", "hush-hush").hasSuffix(": online"))
-            #expect(drive.mount.pid == pid)
+            #expect(drive.mount.worker == pid)
             try await drive.drain()
             try await drive.run("[ \"$(cat folder/absent)\" = there ]")
             #expect(server.object("prefix/made")?.bytes == Array("offline\n".utf8))

@@ -87,7 +87,20 @@ public final class TestMount: Sendable {
         currentOptions.withLock { $0.environment = environment }
     }
 
+    /// The supervisor.
     public var pid: Int32? { process.withLock { $0?.pid } }
+    /// The process that serves the drive; `nil` while there is none, or one is about to take over.
+    public var worker: Int32? {
+        guard let pid else { return nil }
+        let tasks = (try? SystemCall.names(in: "/proc/\(pid)/task")) ?? []
+        let children = tasks.flatMap { task in
+            Shell.text(of: "/proc/\(pid)/task/\(task)/children").split(separator: " ")
+        }
+        let workers = children.compactMap { Int32($0) }.filter { child in
+            Shell.text(of: "/proc/\(child)/cmdline").contains("--worker-descriptor")
+        }
+        return workers.count == 1 ? workers[0] : nil
+    }
     public var isRunning: Bool { process.withLock { $0.map { $0.status == nil } ?? false } }
     public var logText: String { Shell.text(of: log) }
 

@@ -71,6 +71,25 @@ int clinux_fuse_backing_close(int device, int backing);
 /// stay open: 0, or -1 with errno.
 int clinux_keep_only(int descriptor);
 
+/// Has the kernel kill this process when the thread that started it ends.
+int clinux_die_with_parent(void);
+
+enum {
+    CLINUX_MOST_DESCRIPTORS = 8,
+};
+
+/// A pair of connected sockets that keep messages apart; closed on exec.
+int clinux_socket_pair(int ends[2]);
+
+/// sendmsg(2) with at most CLINUX_MOST_DESCRIPTORS descriptors: 0, or -1 with errno.
+int clinux_send(
+    int socket, const void *bytes, size_t length, const int *descriptors, size_t count);
+
+/// recvmsg(2): the message's length, 0 at the end, or -1 with errno. The descriptors, at most
+/// CLINUX_MOST_DESCRIPTORS, are closed on exec; `count` says how many came.
+ssize_t clinux_receive(
+    int socket, void *bytes, size_t room, int *descriptors, size_t *count);
+
 /// memfd_create(2), which the headers declare for GNU sources only; closed on exec.
 int clinux_memfd_create(const char *name);
 

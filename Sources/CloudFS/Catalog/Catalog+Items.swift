@@ -114,6 +114,28 @@ extension CatalogReader {
         ).map { NameRecord(parent: ItemID($0[0]), name: $0.bytes(1), item: id) }
     }
 
+    /// At most `limit` names of the whole drive whose rows come after `position`, in that order.
+    func names(
+        after position: Int64,
+        limit: Int
+    ) throws -> [(position: Int64, name: NameRecord)] {
+        let statement = try database.cachedStatement(
+            sql: "SELECT id, parent, name, item FROM name WHERE id > ? ORDER BY id LIMIT ?"
+        )
+        return try Row.fetchAll(statement, arguments: [position, limit]).map { row in
+            let name = NameRecord(parent: ItemID(row[1]), name: row.bytes(2), item: ItemID(row[3]))
+            return (row[0], name)
+        }
+    }
+
+    /// Which request of the kernel changed the item, or the names in a folder, last.
+    func lastRequest(of id: ItemID) throws -> Int64? {
+        try Int64.fetchOne(
+            database.cachedStatement(sql: "SELECT request FROM item WHERE id = ?"),
+            arguments: [id.rawValue]
+        )
+    }
+
     /// The names from the drive's root down to the item; `nil` for an unlinked item.
     func path(of id: ItemID) throws -> [[UInt8]]? {
         var names: [[UInt8]] = []

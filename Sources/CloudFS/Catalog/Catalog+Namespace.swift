@@ -73,18 +73,28 @@ extension CatalogWriter {
         try addName(name, in: parent, to: id)
     }
 
-    /// Sets the times of a folder whose names changed, and of items whose name did.
-    func touchFolder(_ id: ItemID, at now: Timestamp) throws {
+    /// Sets the times of a folder whose names changed.
+    ///
+    /// - Parameter request: Which request of the kernel changed them. One is enough to remember:
+    ///   the kernel holds the folder's lock until it is answered.
+    func touchFolder(_ id: ItemID, at now: Timestamp, by request: RequestStamp? = nil) throws {
         try execute(
-            "UPDATE item SET modified = ?, changed = ? WHERE id = ?",
-            [now.nanoseconds, now.nanoseconds, id.rawValue]
+            """
+            UPDATE item SET modified = ?, changed = ?, request = coalesce(?, request)
+            WHERE id = ?
+            """,
+            [now.nanoseconds, now.nanoseconds, request?.mark, id.rawValue]
         )
     }
 
-    func touch(_ id: ItemID, at now: Timestamp) throws {
+    /// Notes that an item changed, other than in its content.
+    ///
+    /// - Parameter request: Which request of the kernel changed its attributes; the kernel holds
+    ///   the item's lock until it is answered.
+    func touch(_ id: ItemID, at now: Timestamp, by request: RequestStamp? = nil) throws {
         try execute(
-            "UPDATE item SET changed = ? WHERE id = ?",
-            [now.nanoseconds, id.rawValue]
+            "UPDATE item SET changed = ?, request = coalesce(?, request) WHERE id = ?",
+            [now.nanoseconds, request?.mark, id.rawValue]
         )
     }
 }
@@ -96,10 +106,15 @@ extension CatalogWriter {
     ///
     /// If another item took the place that the cloud knows this one under, it is the same document
     /// saved anew: it inherits identity and base.
-    func unlink(_ id: ItemID, at now: Timestamp, notBefore: Timestamp) throws {
+    func unlink(
+        _ id: ItemID,
+        at now: Timestamp,
+        notBefore: Timestamp,
+        by request: RequestStamp? = nil
+    ) throws {
         guard let name = try reader.name(of: id) else { return }
         try removeName(of: id)
-        try touchFolder(name.parent, at: now)
+        try touchFolder(name.parent, at: now, by: request)
         try touch(id, at: now)
         try didLoseName(id, notBefore: notBefore)
     }
@@ -111,7 +126,8 @@ extension CatalogWriter {
         in parent: ItemID,
         replacing victim: ItemID?,
         at now: Timestamp,
-        notBefore: Timestamp
+        notBefore: Timestamp,
+        by request: RequestStamp? = nil
     ) throws {
         let old = try reader.name(of: id)
         if let victim {
@@ -120,8 +136,8 @@ extension CatalogWriter {
         }
         try moveName(of: id, to: name, in: parent)
         try touch(id, at: now)
-        if let old { try touchFolder(old.parent, at: now) }
-        if old?.parent != parent { try touchFolder(parent, at: now) }
+        if let old { try touchFolder(old.parent, at: now, by: request) }
+        if old?.parent != parent { try touchFolder(parent, at: now, by: request) }
         if let victim { try didLoseName(victim, notBefore: notBefore) }
         try inheritBase(id, name: name, in: parent, notBefore: notBefore)
         try enqueue(id, notBefore: notBefore)
@@ -132,7 +148,8 @@ extension CatalogWriter {
         _ first: ItemID,
         _ second: ItemID,
         at now: Timestamp,
-        notBefore: Timestamp
+        notBefore: Timestamp,
+        by request: RequestStamp? = nil
     ) throws {
         guard let firstName = try reader.name(of: first),
             let secondName = try reader.name(of: second)
@@ -145,7 +162,7 @@ extension CatalogWriter {
             try enqueue(id, notBefore: notBefore)
         }
         for folder in Set([firstName.parent, secondName.parent]) {
-            try touchFolder(folder, at: now)
+            try touchFolder(folder, at: now, by: request)
         }
     }
 

@@ -19,6 +19,9 @@ enum CatalogSchema {
         migrator.registerMigration("3") { database in
             try database.execute(sql: third)
         }
+        migrator.registerMigration("4") { database in
+            try database.execute(sql: fourth)
+        }
         return migrator
     }
 
@@ -146,4 +149,7 @@ enum CatalogSchema {
         );
         CREATE INDEX sent_place ON sent(parent, name);
         """
+
+    /// Which request of the kernel changed a folder's names or an item's attributes last.
+    private static let fourth = "ALTER TABLE item ADD COLUMN request INTEGER"
 }

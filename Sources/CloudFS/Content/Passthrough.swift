@@ -17,7 +17,12 @@ final class Passthrough: Sendable {
         /// `/dev/fuse`, as long as the mount lives.
         var device: Int32?
         var mode: Mode
+        /// The ids that an earlier worker had, if there was one.
+        var kept: Set<Int32>?
     }
+
+    /// How many ids a killed worker can have got at most that no handle tells of.
+    private static let mostForgotten: Int32 = 64
 
     private let state: Mutex<State>
 
@@ -38,19 +43,32 @@ final class Passthrough: Sendable {
     func begin(device: Int32, store: ContentStore) {
         let mode: Mode
         do throws(CloudFSError) {
-            mode = Self.mode(device, trying: try store.scratch())
+            let kept = state.withLock { $0.kept }
+            mode = Self.mode(device, trying: try store.scratch(), keeping: kept)
         } catch {
             mode = .off(error.message)
         }
         state.withLock { $0 = State(device: mode == .on ? device : nil, mode: mode) }
     }
 
-    /// Ends; also where it never began.
-    func end(because reason: String) {
-        state.withLock { $0 = State(mode: .off(reason)) }
+    /// Takes note of the ids that an earlier worker of the mount had; to be called first.
+    func adopt(_ backings: Set<Int32>) {
+        state.withLock { $0.kept = backings }
     }
 
-    private static func mode(_ device: Int32, trying file: ContentFile) -> Mode {
+    /// Ends; also where it never began.
+    func end(because reason: String) {
+        state.withLock { state in
+            state.device = nil
+            state.mode = .off(reason)
+        }
+    }
+
+    private static func mode(
+        _ device: Int32,
+        trying file: ContentFile,
+        keeping kept: Set<Int32>?
+    ) -> Mode {
         let backing = clinux_fuse_backing_open(device, file.descriptor)
         guard backing > 0 else {
             switch errno {
@@ -60,6 +78,12 @@ final class Passthrough: Sendable {
             }
         }
         clinux_fuse_backing_close(device, backing)
+        // The kernel counts up: those are just before it that were made for opens without an end.
+        if let kept {
+            for id in max(1, backing - mostForgotten)..<backing where !kept.contains(id) {
+                clinux_fuse_backing_close(device, id)
+            }
+        }
         return .on
     }
 

@@ -33,6 +33,11 @@ struct ControlRoutes: Sendable {
             try await drive.resume()
             return try await drive.status()
         }
+        post(.restart, router, within: ControlAPI.longestWait + limits.answer) {
+            (drive, _: NoBody) in
+            try await drive.restart()
+            return try await drive.status()
+        }
         post(.unmount, router) { (drive, body: UnmountRequest) in
             DrainResult(remaining: try await drive.unmount(force: body.force))
         }

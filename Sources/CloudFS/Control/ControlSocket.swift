@@ -24,7 +24,7 @@ struct ControlSocket: Sendable {
         self.record = record
         path = directory.socketPath(mountpoint: record.mountpoint)
         let name = RuntimeDirectory.name(mountpoint: record.mountpoint)
-        privatePath = "\(directory.path)/\(name).\(record.pid)"
+        privatePath = "\(directory.path)/\(name).\(getpid())"
         guard max(path.utf8.count, privatePath.utf8.count) <= SocketProbe.maximumPathByteCount
         else {
             throw CloudFSError(

@@ -68,6 +68,13 @@ protocol ControlledDrive: Sendable {
     /// - Throws: `unsupported` for a drive that needs none; why the cloud is not reached.
     func login(_ login: ProviderLogin) async throws(CloudFSError) -> DriveStatus
 
+    /// Has another daemon take over, of the version that is installed now; programs do not notice.
+    ///
+    /// Returns when that is about to happen; the connection of whoever asked for it then breaks.
+    ///
+    /// - Throws: Why the present daemon goes on.
+    func restart() async throws(CloudFSError)
+
     /// Begins to unmount and returns before the daemon ends; it does not drain first.
     ///
     /// - Throws: `claimed` if files are open and `force` is not given.

@@ -9,12 +9,15 @@ final class DriveControl: ControlledDrive {
         var containerURL: String
         var deviceName: String
         var stateDirectory: String
+        /// The process that ends the drive when it is asked to.
+        var process: Int32
         var since: Timestamp
     }
 
     let filesystem: Filesystem
     let pool: BlockingPool
     private let identity: Identity
+    private let beginRestart: @Sendable () async throws(CloudFSError) -> Void
     private let beginUnmount: @Sendable () -> Void
 
     var catalog: Catalog { filesystem.catalog }
@@ -23,11 +26,13 @@ final class DriveControl: ControlledDrive {
         filesystem: Filesystem,
         pool: BlockingPool,
         identity: Identity,
+        restart: @escaping @Sendable () async throws(CloudFSError) -> Void,
         unmount: @escaping @Sendable () -> Void
     ) {
         self.filesystem = filesystem
         self.pool = pool
         self.identity = identity
+        beginRestart = restart
         beginUnmount = unmount
     }
 
@@ -37,7 +42,7 @@ final class DriveControl: ControlledDrive {
             mountpoint: identity.mountpoint,
             containerURL: identity.containerURL,
             stateDirectory: identity.stateDirectory,
-            pid: getpid()
+            pid: identity.process
         )
     }
 
@@ -67,7 +72,8 @@ final class DriveControl: ControlledDrive {
             containerDisplayName: filesystem.options.containerName,
             deviceName: identity.deviceName,
             stateDirectory: identity.stateDirectory,
-            pid: getpid(),
+            pid: identity.process,
+            worker: getpid(),
             since: identity.since.wire,
             connection: connection(),
             isReadOnly: filesystem.isReadOnly,
@@ -153,6 +159,10 @@ final class DriveControl: ControlledDrive {
         // What was refused for want of a login would wait for minutes else.
         _ = try await filesystem.uploader.drain(within: .zero)
         return try await status()
+    }
+
+    func restart() async throws(CloudFSError) {
+        try await beginRestart()
     }
 
     func unmount(force: Bool) async throws(CloudFSError) -> OutboxCounts {

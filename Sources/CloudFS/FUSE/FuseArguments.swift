@@ -129,7 +129,8 @@ extension Caller {
             userID: context.uid,
             groupID: context.gid,
             processID: context.pid,
-            umask: FuseArguments.permissions(context.umask)
+            umask: FuseArguments.permissions(context.umask),
+            request: SessionContext.of(fuse_req_userdata(raw)).kernel.request
         )
     }
 }

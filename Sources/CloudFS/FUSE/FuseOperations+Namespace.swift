@@ -18,25 +18,28 @@ extension FuseOperations {
             }
         }
         table.unlink = { raw, parent, name in
+            let request = Caller(of: raw).request
             FuseRequest.handle(raw, "unlink", parent) { files throws(CloudFSError) in
                 let name = try FuseArguments.name(name)
-                try files.removeFile(name, from: FuseArguments.item(parent))
+                try files.removeFile(name, from: FuseArguments.item(parent), by: request)
                 return .done
             }
         }
         table.rmdir = { raw, parent, name in
+            let request = Caller(of: raw).request
             FuseRequest.handle(raw, "rmdir", parent) { files throws(CloudFSError) in
                 let name = try FuseArguments.name(name)
-                try files.removeFolder(name, from: FuseArguments.item(parent))
+                try files.removeFolder(name, from: FuseArguments.item(parent), by: request)
                 return .done
             }
         }
         table.rename = { raw, parent, name, newParent, newName, flags in
+            let request = Caller(of: raw).request
             FuseRequest.handle(raw, "rename", parent) { files throws(CloudFSError) in
                 let (old, new) = (try FuseArguments.name(name), try FuseArguments.name(newName))
                 let (from, to) = (FuseArguments.item(parent), FuseArguments.item(newParent))
                 let mode = try FuseArguments.renameMode(flags)
-                try files.rename(old, in: from, to: new, in: to, mode: mode)
+                try files.rename(old, in: from, to: new, in: to, mode: mode, by: request)
                 return .done
             }
         }
@@ -93,8 +96,9 @@ extension FuseOperations {
     /// - Replies: `fuse_reply_open`, `fuse_reply_buf`, `fuse_reply_err`.
     static func addFolders(to table: inout fuse_lowlevel_ops) {
         table.opendir = { raw, item, _ in
+            let request = Caller(of: raw).request
             FuseRequest.handleLater(raw, "opendir", item) { files throws(CloudFSError) in
-                try files.openFolder(FuseArguments.item(item)).map { .folder($0) }
+                try files.openFolder(FuseArguments.item(item), by: request).map { .folder($0) }
             }
         }
         table.readdir = { raw, item, size, offset, info in

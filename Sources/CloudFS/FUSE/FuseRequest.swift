@@ -71,6 +71,7 @@ final class FuseRequest<Port: RequestPort>: Sendable {
     func finish(_ reply: FuseReply) {
         let port = port.withLock { $0.take() }
         guard let port else { preconditionFailure("\(operation) was answered twice") }
+        FaultPoint.answering(operation)
         port.send(reply)
         ledger.requestEnded()
     }

@@ -41,6 +41,7 @@ final class FuseSession: Sendable {
 
     let notifier: KernelNotifier
     private let context: SessionContext
+    private let connection: KeptConnection
     private let options: FuseMountOptions
     private let changes: ChangeHub
     private let logger: Logger
@@ -50,6 +51,7 @@ final class FuseSession: Sendable {
     ///   - filesystem: What answers the requests.
     ///   - changes: Where news comes from that the kernel must hear while the drive is mounted.
     ///   - options: Where and how to mount.
+    ///   - connection: The way to the kernel, if an earlier worker has left one.
     ///   - logger: For what goes wrong, and what libfuse says.
     ///   - isReady: Called once, on a thread of libfuse, when the drive answers.
     /// - Throws: `invalidArgument` for options that libfuse does not take.
@@ -57,13 +59,20 @@ final class FuseSession: Sendable {
         filesystem: Filesystem,
         changes: ChangeHub,
         options: FuseMountOptions,
+        connection: KeptConnection,
         logger: Logger,
         isReady: @escaping @Sendable () -> Void = {}
     ) throws(CloudFSError) {
         FuseLog.install(logger)
-        let context = SessionContext(filesystem: filesystem, logger: logger, isReady: isReady)
+        let context = SessionContext(
+            filesystem: filesystem,
+            connection: connection,
+            logger: logger,
+            isReady: isReady
+        )
         let session = try Self.makeSession(options, context)
         self.context = context
+        self.connection = connection
         self.options = options
         self.changes = changes
         self.logger = logger
@@ -78,26 +87,38 @@ final class FuseSession: Sendable {
         Self.destroy(session, context)
     }
 
-    /// Mounts the drive; it answers once `run()` is called.
+    /// Mounts the drive, or goes on with the mount of an earlier worker; it answers once `run()` is
+    /// called.
     ///
-    /// - Throws: One sentence that says what is wrong and what to do; nothing is left mounted.
+    /// - Throws: One sentence that says what is wrong and what to do; nothing new is left mounted.
     func mount() throws(CloudFSError) {
         guard let session = state.withLock({ $0.phase == .new ? $0.session : nil }) else {
             throw CloudFSError(.internalFailure, "a session is mounted once")
         }
+        guard let device = connection.device else { return try begin(session) }
+        let mountpoint = Mountpoint(mounted: options.mountpoint)
+        try context.kernel.install(in: session.raw, device: device)
+        try context.kernel.greetAgain(session.raw)
+        try didMount(at: mountpoint)
+    }
+
+    private func begin(_ session: SharedPointer) throws(CloudFSError) {
         let mountpoint = try Mountpoint(preparing: options)
         _ = FuseLog.takeLines()
         guard fuse_session_mount(session.raw, mountpoint.path) == 0 else {
             throw mountpoint.failure(FuseLog.takeLines())
         }
-        context.kernel.install(in: session.raw)
-        let device: String?
         do throws(CloudFSError) {
-            device = try MountTable.top(at: mountpoint.path)?.device
+            try context.kernel.install(in: session.raw, device: fuse_session_fd(session.raw))
+            try didMount(at: mountpoint)
         } catch {
             _ = mountpoint.unmount(lazily: true)
             throw error
         }
+    }
+
+    private func didMount(at mountpoint: Mountpoint) throws(CloudFSError) {
+        let device = try MountTable.top(at: mountpoint.path)?.device
         state.withLock { state in
             state.phase = .mounted
             state.mountpoint = mountpoint
@@ -119,8 +140,11 @@ final class FuseSession: Sendable {
         guard let session else {
             throw CloudFSError(.internalFailure, "a session runs once, after it was mounted")
         }
-        notifier.start { [logger] in Self.keepOnlyDevice(of: session, logger) }
+        notifier.start { [logger] in
+            Self.keepOnlyDevice(of: fuse_session_fd(session.raw), logger)
+        }
         let token = changes.subscribe { [notifier] in notifier.enqueue($0) }
+        if let device = connection.device { goOn(at: device) }
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let thread = Thread { continuation.resume(returning: self.loop(session)) }
@@ -150,6 +174,27 @@ final class FuseSession: Sendable {
         let thread = Thread { self.leave(mountpoint) }
         thread.name = "cloudfs-unmount"
         thread.start()
+    }
+
+    // MARK: - The mount of an earlier worker
+
+    /// Takes over what an earlier worker left undone: requests without answers, and what it may
+    /// not have told the kernel.
+    private func goOn(at device: Int32) {
+        notifier.enqueue(context.filesystem.handles.keptItems.map { .attributes($0) })
+        let number = context.kernel.resend(to: device)
+        if number != 0 {
+            logger.notice(
+                "The kernel sends no request again; the drive may be unmounted.",
+                metadata: ["reason": "\(String(cString: strerror(number)))"]
+            )
+        }
+        NameExpiry(
+            catalog: context.filesystem.catalog,
+            kernel: context.kernel,
+            device: device,
+            logger: logger
+        ).start { [logger] in Self.keepOnlyDevice(of: device, logger) }
     }
 
     // MARK: - The loop and its end
@@ -199,6 +244,7 @@ final class FuseSession: Sendable {
         notifier.close()
         context.filesystem.files.passthrough.end(because: "the drive is not mounted")
         Self.disconnect(session)
+        connection.whenOver()
         let isQuiet =
             context.ledger.finishRequests(within: Self.patience)
             && notifier.waitUntilStopped(within: Self.patience)
@@ -286,8 +332,8 @@ final class FuseSession: Sendable {
     /// If the process is killed in such a moment, request and thread wait for each other until
     /// somebody cuts the connection, and what the thread has open stays open: the lock of the state
     /// directory must not be among it, so that the next daemon can begin, and cut it.
-    private static func keepOnlyDevice(of session: SharedPointer, _ logger: Logger) {
-        guard clinux_keep_only(fuse_session_fd(session.raw)) != 0 else { return }
+    private static func keepOnlyDevice(of device: Int32, _ logger: Logger) {
+        guard clinux_keep_only(device) != 0 else { return }
         logger.notice(
             "A notifier shares all files: killed at a bad moment, the drive stays locked.",
             metadata: ["reason": "\(String(cString: strerror(Glibc.errno)))"]

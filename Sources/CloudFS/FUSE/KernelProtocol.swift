@@ -5,12 +5,13 @@ import Synchronization
 /// Speaks with the kernel of what Debian's libfuse does not know.
 ///
 /// It sees every message of the connection on its way: it accepts the kernel's offers in the reply
-/// to the first request, and puts the ids of content files into replies to opens. The layouts are
-/// those of `<linux/fuse.h>` from Linux 6.9 on.
+/// to the first request, puts the ids of content files into replies to opens, and tells which
+/// request is being answered. The layouts are those of `<linux/fuse.h>` from Linux 6.9 on.
 ///
 /// - Passthrough: see `Passthrough`.
 /// - `HANDLE_KILLPRIV_V2`: the drive takes set-user-id from what is changed. Else the kernel asks
 ///   for an attribute before every `write`, also of a file that it writes by itself.
+/// - `HAS_RESEND`: a next worker is sent again what this one leaves unanswered.
 final class KernelProtocol: Sendable {
     private enum Layout {
         static let requestOpcode = 4
@@ -33,41 +34,67 @@ final class KernelProtocol: Sendable {
         static let handlesSetID: UInt32 = 1 << 28
         static let hasFlags2: UInt32 = 1 << 30
         static let passthrough: UInt32 = 1 << (37 - 32)
+        static let resends: UInt32 = 1 << (39 - 32)
         static let opensPassthrough: UInt32 = 1 << 7
+        /// Set in the number of a request that is sent again.
+        static let isRepeated: UInt64 = 1 << 63
+
+        static let entryNotification: Int32 = 3
+        static let resendNotification: Int32 = 7
+        static let onlyExpires: UInt32 = 1
     }
 
     /// The kernel's first request.
     private struct Hello {
+        var message: [UInt8]
         var unique: UInt64
         var flags: UInt32
         var flags2: UInt32
 
-        var offersPassthrough: Bool {
-            flags & Layout.hasFlags2 != 0 && flags2 & Layout.passthrough != 0
+        func offers(_ bit: UInt32) -> Bool {
+            flags & Layout.hasFlags2 != 0 && flags2 & bit != 0
         }
     }
 
     private struct State {
         var hello: Hello?
+        /// What an earlier worker agreed on, which this one has to say again.
+        var agreed: [UInt8]?
+        /// Whether it did.
+        var agreesAgain = false
         var backings: [pthread_t: Int32] = [:]
     }
 
     private let passthrough: Passthrough
     private let store: ContentStore
+    private let connection: KeptConnection
+    private let nonce: UInt64
     private let state = Mutex(State())
     private let hasGreeted = Atomic(false)
     /// How many replies are to get an id: most need not look for one.
     private let pendingCount = Atomic(0)
+    /// Under which each thread keeps the number of the request that it read last.
+    private let requestKey: pthread_key_t
 
-    init(passthrough: Passthrough, store: ContentStore) {
+    init(passthrough: Passthrough, store: ContentStore, connection: KeptConnection) {
         self.passthrough = passthrough
         self.store = store
+        self.connection = connection
+        nonce = connection.greetings.slots.first?.record.nonce ?? .random(in: .min ... .max)
+        var key = pthread_key_t()
+        let result = pthread_key_create(&key, nil)
+        precondition(result == 0, "no key for the numbers of requests")
+        requestKey = key
+    }
+
+    deinit {
+        pthread_key_delete(requestKey)
     }
 
     /// Puts itself between libfuse and the kernel; to be called when the session is mounted.
     ///
     /// The session's user data is its `SessionContext`.
-    func install(in session: OpaquePointer) {
+    func install(in session: OpaquePointer, device: Int32) throws(CloudFSError) {
         if passthrough.isWanted {
             passthrough.end(because: "the kernel does not offer it; Linux 6.9 and later do")
         }
@@ -84,16 +111,13 @@ final class KernelProtocol: Sendable {
                 own.noteRequest(UnsafeRawBufferPointer(start: buffer, count: count))
                 return count
             },
-            splice_receive: { source, offset, target, targetOffset, size, flags, _ in
-                splice(source, offset, target, targetOffset, size, flags)
-            },
+            splice_receive: nil,
             splice_send: { source, offset, target, targetOffset, size, flags, _ in
                 splice(source, offset, target, targetOffset, size, flags)
             }
         )
-        let result = fuse_session_custom_io(session, &calls, fuse_session_fd(session))
-        if result != 0, passthrough.isWanted {
-            passthrough.end(because: "libfuse does not let its messages be seen")
+        guard fuse_session_custom_io(session, &calls, device) == 0 else {
+            throw CloudFSError(.unsupported, "libfuse does not let its messages be seen")
         }
     }
 
@@ -110,20 +134,105 @@ final class KernelProtocol: Sendable {
         return reply()
     }
 
+    /// Which request this thread answers, if it is one of libfuse's.
+    var request: RequestStamp? {
+        let number = UInt64(UInt(bitPattern: pthread_getspecific(requestKey)))
+        guard number != 0 else { return nil }
+        return RequestStamp(
+            mark: Self.mark(number & ~Layout.isRepeated, nonce),
+            isRepeated: number & Layout.isRepeated != 0
+        )
+    }
+
+    /// Numbers of requests begin anew with every mount; their marks never meet.
+    ///
+    /// The mixing is that of SplitMix64.
+    private static func mark(_ number: UInt64, _ nonce: UInt64) -> Int64 {
+        var word = nonce &+ number &* 0x9e37_79b9_7f4a_7c15
+        word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
+        return Int64(bitPattern: word ^ (word >> 31))
+    }
+
+    // MARK: - A connection that an earlier worker had
+
+    /// Has libfuse hear again what the kernel said first.
+    ///
+    /// - Throws: `unsupported` if it answers otherwise than the worker before it did.
+    func greetAgain(_ session: OpaquePointer) throws(CloudFSError) {
+        guard let kept = connection.greetings.slots.first?.record else {
+            throw CloudFSError(.unsupported, "the supervisor has kept no greeting")
+        }
+        state.withLock { $0.agreed = kept.replyBytes }
+        var message = kept.requestBytes
+        message.withUnsafeMutableBytes { bytes in
+            noteRequest(UnsafeRawBufferPointer(bytes))
+            var buffer = fuse_buf()
+            buffer.size = bytes.count
+            buffer.mem = bytes.baseAddress
+            buffer.fd = -1
+            fuse_session_process_buf(session, &buffer)
+        }
+        pthread_setspecific(requestKey, nil)
+        guard state.withLock({ $0.agreesAgain }) else {
+            throw CloudFSError(
+                .unsupported,
+                "this version agrees with the kernel on other things than the one before"
+            )
+        }
+    }
+
+    /// Has the kernel send again what an earlier worker has read and not answered.
+    ///
+    /// - Returns: 0 or an errno.
+    func resend(to device: Int32) -> Int32 {
+        notify(Layout.resendNotification, [], device) ? 0 : errno
+    }
+
+    /// Has the kernel ask for a name again before it uses it, if it knows it at all.
+    ///
+    /// May block behind an unanswered request of the folder.
+    func expire(_ name: [UInt8], in parent: ItemID, at device: Int32) {
+        var body: [UInt8] = []
+        withUnsafeBytes(of: parent.rawValue) { body += $0 }
+        withUnsafeBytes(of: UInt32(name.count)) { body += $0 }
+        withUnsafeBytes(of: Layout.onlyExpires) { body += $0 }
+        // That the kernel does not know the name is no failure, and the usual case.
+        _ = notify(Layout.entryNotification, body + name + [0], device)
+    }
+
+    private func notify(_ code: Int32, _ body: [UInt8], _ device: Int32) -> Bool {
+        var message: [UInt8] = []
+        withUnsafeBytes(of: UInt32(16 + body.count)) { message += $0 }
+        withUnsafeBytes(of: code) { message += $0 }
+        message += [0, 0, 0, 0, 0, 0, 0, 0]
+        message += body
+        return write(device, message, message.count) == message.count
+    }
+
     // MARK: - Messages
 
     private func noteRequest(_ message: UnsafeRawBufferPointer) {
+        guard message.count >= Layout.requestHeader else { return }
+        let unique = message.loadUnaligned(
+            fromByteOffset: Layout.requestUnique,
+            as: UInt64.self
+        )
+        pthread_setspecific(requestKey, UnsafeRawPointer(bitPattern: UInt(unique)))
         guard !hasGreeted.load(ordering: .relaxed) else { return }
-        let end = Layout.offeredFlags2 + 4
-        guard message.count >= end,
-            message.loadUnaligned(fromByteOffset: Layout.requestOpcode, as: UInt32.self)
-                == Layout.hello
-        else { return }
-        func field<Value: FixedWidthInteger & BitwiseCopyable>(_ offset: Int) -> Value {
-            message.loadUnaligned(fromByteOffset: offset, as: Value.self)
+        noteHello(message, unique)
+    }
+
+    private func noteHello(_ message: UnsafeRawBufferPointer, _ unique: UInt64) {
+        func field(_ offset: Int) -> UInt32 {
+            message.loadUnaligned(fromByteOffset: offset, as: UInt32.self)
         }
+        guard message.count >= Layout.offeredFlags2 + 4,
+            field(Layout.requestOpcode) == Layout.hello
+        else { return }
         let hello = Hello(
-            unique: field(Layout.requestUnique),
+            message: Array(message),
+            unique: unique,
             flags: field(Layout.offeredFlags),
             flags2: field(Layout.offeredFlags2)
         )
@@ -135,19 +244,20 @@ final class KernelProtocol: Sendable {
         _ count: Int,
         to device: Int32
     ) -> Int {
-        let agreed = hasGreeted.load(ordering: .relaxed) ? nil : accept(pieces, count)
-        // What this thread counted itself, it sees.
-        if agreed == nil, count == 2, pendingCount.load(ordering: .relaxed) > 0 {
-            expose(pieces[1])
+        if !hasGreeted.load(ordering: .relaxed), let agreement = accept(pieces, count) {
+            return conclude(agreement, pieces, to: device)
         }
-        let result = writev(device, pieces, Int32(count))
-        if result >= 0, agreed == .passthrough { passthrough.begin(device: device, store: store) }
-        return result
+        // What this thread counted itself, it sees.
+        if count == 2, pendingCount.load(ordering: .relaxed) > 0 { expose(pieces[1]) }
+        return writev(device, pieces, Int32(count))
     }
 
-    private enum Agreement {
-        case passthrough
-        case withoutPassthrough
+    /// What kernel and drive agree on.
+    private struct Agreement {
+        var usesPassthrough: Bool
+        var isResumable: Bool
+        var request: [UInt8]
+        var reply: [UInt8]
     }
 
     /// Accepts what the kernel offers, if this is the reply to it.
@@ -159,12 +269,60 @@ final class KernelProtocol: Sendable {
         else { return nil }
         hasGreeted.store(true, ordering: .relaxed)
         Self.add(hello.flags & Layout.handlesSetID, to: reply + Layout.acceptedFlags)
-        guard passthrough.isWanted, hello.offersPassthrough else { return .withoutPassthrough }
-        Self.add(Layout.hasFlags2, to: reply + Layout.acceptedFlags)
-        Self.add(Layout.passthrough, to: reply + Layout.acceptedFlags2)
-        // Content files may be on a disk, but on no file system that is stacked on another.
-        Self.add(1, to: reply + Layout.stackDepth)
-        return .passthrough
+        Self.add(hello.flags & Layout.hasFlags2, to: reply + Layout.acceptedFlags)
+        let isResumable = hello.offers(Layout.resends)
+        if isResumable { Self.add(Layout.resends, to: reply + Layout.acceptedFlags2) }
+        let usesPassthrough = passthrough.isWanted && hello.offers(Layout.passthrough)
+        if usesPassthrough {
+            Self.add(Layout.passthrough, to: reply + Layout.acceptedFlags2)
+            // Content files may be on a disk, but on no file system that is stacked on another.
+            Self.add(1, to: reply + Layout.stackDepth)
+        }
+        return Agreement(
+            usesPassthrough: usesPassthrough,
+            isResumable: isResumable,
+            request: hello.message,
+            reply: Array(UnsafeRawBufferPointer(start: reply, count: pieces[1].iov_len))
+        )
+    }
+
+    /// Tells the kernel what is agreed on, or if it knows compares that.
+    private func conclude(
+        _ agreement: Agreement,
+        _ pieces: UnsafeMutablePointer<iovec>,
+        to device: Int32
+    ) -> Int {
+        let agreed = state.withLock { state in
+            state.agreesAgain = state.agreed == agreement.reply
+            return state.agreed
+        }
+        if agreed != nil {
+            if agreement.usesPassthrough { passthrough.begin(device: device, store: store) }
+            return pieces[0].iov_len + pieces[1].iov_len
+        }
+        let isKept = keep(agreement)
+        let result = writev(device, pieces, 2)
+        guard result >= 0 else { return result }
+        if agreement.usesPassthrough { passthrough.begin(device: device, store: store) }
+        connection.whenAgreed(device, isKept && agreement.isResumable)
+        return result
+    }
+
+    private func keep(_ agreement: Agreement) -> Bool {
+        guard
+            let greeting = Greeting(
+                nonce: nonce,
+                since: Clocks.system.now(),
+                request: agreement.request,
+                reply: agreement.reply
+            )
+        else { return false }
+        do {
+            _ = try connection.greetings.allocate(greeting)
+            return true
+        } catch {
+            return false
+        }
     }
 
     private func expose(_ piece: iovec) {

@@ -9,6 +9,11 @@ struct Mountpoint: Sendable {
     /// Absolute, without symbolic links.
     let path: String
 
+    /// The place of a drive that is mounted there.
+    init(mounted path: String) {
+        self.path = path
+    }
+
     /// Looks at everything that is known to make mounting fail, so that the reason is told in
     /// words and nothing is left behind.
     ///

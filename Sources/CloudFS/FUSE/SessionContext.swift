@@ -8,13 +8,19 @@ final class SessionContext: Sendable {
     let kernel: KernelProtocol
     private let isReady: @Sendable () -> Void
 
-    init(filesystem: Filesystem, logger: Logger, isReady: @escaping @Sendable () -> Void) {
+    init(
+        filesystem: Filesystem,
+        connection: KeptConnection,
+        logger: Logger,
+        isReady: @escaping @Sendable () -> Void
+    ) {
         self.filesystem = filesystem
         self.isReady = isReady
         ledger = RequestLedger(logger: logger)
         kernel = KernelProtocol(
             passthrough: filesystem.files.passthrough,
-            store: filesystem.files.store
+            store: filesystem.files.store,
+            connection: connection
         )
     }
 

@@ -37,7 +37,7 @@ extension Filesystem {
         guard value.count <= Self.longestValue else {
             throw CloudFSError(.attributeTooBig, "the value is longer than 64 KiB", item: id)
         }
-        try changeAttributes(of: id) { writer in
+        try changeAttributes(of: id, by: caller.request) { writer in
             let attributes = try writer.reader.attributes(of: id)
             if flags & 1 != 0, attributes[name] != nil {
                 throw CloudFSError(.exists, "the attribute exists already", item: id)
@@ -63,7 +63,7 @@ extension Filesystem {
         }
         try requireWritable()
         try Self.requireUserNamespace(name, id)
-        try changeAttributes(of: id) { writer in
+        try changeAttributes(of: id, by: caller.request) { writer in
             guard try writer.reader.attribute(name, of: id) != nil else {
                 throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
             }
@@ -86,14 +86,16 @@ extension Filesystem {
 
     private func changeAttributes(
         of id: ItemID,
+        by request: RequestStamp?,
         _ change: (CatalogWriter) throws -> Void
     ) throws(CloudFSError) {
+        guard try !isDone(request, to: id) else { return }
         let notBefore = notBefore
         let now = clocks.now()
         try catalog.write { writer in
             let record = try writer.reader.existing(id)
             try change(writer)
-            try writer.touch(id, at: now)
+            try writer.touch(id, at: now, by: request)
             if record.item.kind.isSynced, id != .root {
                 try writer.markMetadataChanged(id, notBefore: notBefore)
             }

@@ -1,23 +1,32 @@
 extension Filesystem {
-    func openFolder(_ id: ItemID) throws(CloudFSError) -> Answer<OpenedFolder> {
+    func openFolder(
+        _ id: ItemID,
+        by request: RequestStamp? = nil
+    ) throws(CloudFSError) -> Answer<OpenedFolder> {
         let record = try catalog.readFew { try $0.existing(id) }
         try Self.requireFolder(record)
         if record.isListed {
-            guard try feed.noteOpened(id) else { return .ready(try opened(id)) }
+            guard try feed.noteOpened(id) else { return .ready(try opened(id, by: request)) }
             return .pending { () throws(CloudFSError) in
                 await self.feed.lookClosely(at: id)
-                return try self.opened(id)
+                return try self.opened(id, by: request)
             }
         }
         feed.applier.precedence.noteListing()
         return .pending { () throws(CloudFSError) in
             try await self.ensureListed(id, within: self.options.listingDeadline)
-            return try self.opened(id)
+            return try self.opened(id, by: request)
         }
     }
 
-    private func opened(_ id: ItemID) throws(CloudFSError) -> OpenedFolder {
-        let handle = try handles.add(folder: id)
+    private func opened(
+        _ id: ItemID,
+        by request: RequestStamp?
+    ) throws(CloudFSError) -> OpenedFolder {
+        if let request, request.isRepeated, let handle = handles.folder(openedBy: request.mark) {
+            return OpenedFolder(item: id, handle: handle, keepsCache: false)
+        }
+        let handle = try handles.add(folder: id, by: request)
         return OpenedFolder(item: id, handle: handle, keepsCache: files.caches.noteOpened(id))
     }
 

@@ -33,6 +33,7 @@ extension Filesystem {
         flags: Int32,
         caller: Caller
     ) throws(CloudFSError) -> OpenedFile {
+        if let opened = opened(by: caller.request) { return opened }
         var claim: Claim?
         if OpenFlags.isWritable(flags) {
             try requireWritable()
@@ -117,7 +118,8 @@ extension Filesystem {
                 flags: flags,
                 claim: claim,
                 generation: generation,
-                process: caller.processID
+                backing: backing,
+                caller: caller
             )
             // No content is replaced while it has a handle.
             return OpenedFile(
@@ -207,8 +209,10 @@ extension Filesystem {
         guard handle.isWritable else { throw Self.badMode(handle) }
         let (written, actions) = try files.write(
             handle.file,
-            at: offset,
-            appends: handle.appends,
+            at: { end in
+                guard handle.appends else { return offset }
+                return handles.place(caller.request, atEnd: end, of: handle.number)
+            },
             count: count,
             receive: receive
         )

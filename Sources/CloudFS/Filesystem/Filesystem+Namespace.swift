@@ -51,6 +51,7 @@ extension Filesystem {
         guard kind == .file else {
             return try make(kind, name, in: parent, permissions: permissions, caller: caller)
         }
+        if let made = try made(name, in: parent, by: caller.request) { return made }
         let (entry, file) = try makeFile(name, in: parent, permissions: permissions, caller: caller)
         try files.release(file)
         return entry
@@ -87,6 +88,9 @@ extension Filesystem {
         flags: Int32,
         caller: Caller
     ) throws(CloudFSError) -> (Entry, OpenedFile) {
+        if let made = try made(name, in: parent, by: caller.request) {
+            return (made, try openNow(made.attributes.id, flags: flags & ~O_TRUNC, caller: caller))
+        }
         let (entry, file) = try makeFile(name, in: parent, permissions: permissions, caller: caller)
         let opened: OpenedFile
         do throws(CloudFSError) {
@@ -157,6 +161,7 @@ extension Filesystem {
     ) throws(CloudFSError) -> Entry {
         try requireWritable()
         try requireFree(name, in: parent)
+        if let made = try made(name, in: parent, by: caller.request) { return made }
         let now = clocks.now()
         let notBefore = notBefore
         let record = try catalog.write { writer in
@@ -189,7 +194,7 @@ extension Filesystem {
             }
             let made = try writer.insert(new, name: name.bytes, in: parent, at: now)
             let record = try complete(made, writer)
-            try writer.touchFolder(parent, at: now)
+            try writer.touchFolder(parent, at: now, by: caller.request)
             if kind.isSynced { try writer.enqueue(record.id, notBefore: notBefore) }
             return record
         }
@@ -227,9 +232,14 @@ extension Filesystem {
 
     // MARK: - Removing
 
-    func removeFile(_ name: ItemName, from parent: ItemID) throws(CloudFSError) {
+    func removeFile(
+        _ name: ItemName,
+        from parent: ItemID,
+        by request: RequestStamp? = nil
+    ) throws(CloudFSError) {
         try requireWritable()
         try requireFree(name, in: parent)
+        guard try !isDone(request, to: parent) else { return }
         let now = clocks.now()
         let notBefore = notBefore
         let id = try catalog.write { writer in
@@ -237,22 +247,27 @@ extension Filesystem {
             guard record.item.kind != .folder else {
                 throw CloudFSError(.isDirectory, "\(name) is a folder", item: record.id)
             }
-            try writer.unlink(record.id, at: now, notBefore: notBefore)
+            try writer.unlink(record.id, at: now, notBefore: notBefore, by: request)
             return record.id
         }
         try didUnlink(id)
     }
 
-    func removeFolder(_ name: ItemName, from parent: ItemID) throws(CloudFSError) {
+    func removeFolder(
+        _ name: ItemName,
+        from parent: ItemID,
+        by request: RequestStamp? = nil
+    ) throws(CloudFSError) {
         try requireWritable()
         try requireFree(name, in: parent)
+        guard try !isDone(request, to: parent) else { return }
         let now = clocks.now()
         let notBefore = notBefore
         let id = try catalog.write { writer in
             let record = try Self.child(name, of: parent, writer.reader)
             try Self.requireFolder(record)
             try Self.requireEmpty(record, writer.reader)
-            try writer.unlink(record.id, at: now, notBefore: notBefore)
+            try writer.unlink(record.id, at: now, notBefore: notBefore, by: request)
             return record.id
         }
         try didUnlink(id)
@@ -294,11 +309,13 @@ extension Filesystem {
         in parent: ItemID,
         to newName: ItemName,
         in newParent: ItemID,
-        mode: RenameMode
+        mode: RenameMode,
+        by request: RequestStamp? = nil
     ) throws(CloudFSError) {
         try requireWritable()
         try requireFree(name, in: parent)
         try requireFree(newName, in: newParent)
+        guard try !isDone(request, to: newParent) else { return }
         let now = clocks.now()
         let notBefore = notBefore
         let victim = try catalog.write { writer -> ItemID? in
@@ -312,7 +329,13 @@ extension Filesystem {
                     throw CloudFSError(.notFound, "\(newName) does not exist", item: newParent)
                 }
                 try Self.requireMovable(target, to: parent, reader)
-                try writer.exchange(source.id, target.id, at: now, notBefore: notBefore)
+                try writer.exchange(
+                    source.id,
+                    target.id,
+                    at: now,
+                    notBefore: notBefore,
+                    by: request
+                )
                 try release(source, writer)
                 try release(target, writer)
                 return nil
@@ -327,7 +350,8 @@ extension Filesystem {
                     in: newParent,
                     replacing: target?.id,
                     at: now,
-                    notBefore: notBefore
+                    notBefore: notBefore,
+                    by: request
                 )
                 try release(source, writer)
                 return target?.id

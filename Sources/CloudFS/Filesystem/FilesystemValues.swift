@@ -5,6 +5,8 @@ struct Caller: Sendable {
     var processID: Int32
     /// The mask of permission bits that new items do not get.
     var umask: UInt16
+    /// Which request; `nil` where it cannot be sent again.
+    var request: RequestStamp?
 }
 
 /// An answer that is here, or work that brings it and may wait.

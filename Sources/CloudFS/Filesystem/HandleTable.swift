@@ -1,8 +1,8 @@
 import Synchronization
 
-/// What a next process must know of one open handle: plain and of fixed size.
+/// What a next worker must know of one open handle: plain and of fixed size.
 ///
-/// A supervisor can keep the region of these records over the death of a process, and the next
+/// The supervisor keeps the region of these records over the death of a worker, and the next
 /// one finds every handle that the kernel still holds.
 struct HandleRecord: Sendable, BitwiseCopyable {
     /// The kernel's `fh`; never reused.
@@ -14,7 +14,32 @@ struct HandleRecord: Sendable, BitwiseCopyable {
     /// 1 for a file, 2 for a folder.
     var kind: Int32
     var ownerProcess: Int32
-    var reserved: Int32 = 0
+    /// What the kernel calls the content file; 0 if the drive reads and writes it.
+    var backing: Int32 = 0
+    /// The mark of the request that opened it; 0 where it cannot be sent again.
+    var request: Int64 = 0
+    var append = Append()
+
+    /// Where bytes were put at the end of a file last, and by which request.
+    struct Append: Sendable, BitwiseCopyable {
+        private var mark: Int64 = 0
+        private var offset: Int64 = 0
+        /// Tells whether both are of one request: a worker may be killed between them.
+        private var check: Int64 = 0
+
+        init() {}
+
+        init(_ request: RequestStamp, at offset: Int64) {
+            mark = request.mark
+            self.offset = offset
+            check = ~(request.mark ^ offset)
+        }
+
+        /// Where the request put its bytes; `nil` if it did not come to that.
+        func offset(of request: RequestStamp) -> Int64? {
+            mark == request.mark && check == ~(mark ^ offset) ? offset : nil
+        }
+    }
 }
 
 /// An open file of a program.
@@ -38,6 +63,9 @@ final class FileHandle: Sendable {
 
 /// All open handles of the mount.
 final class HandleTable: Sendable {
+    /// A handle that an earlier worker left.
+    typealias Kept = RecordRegion<HandleRecord>.Slot
+
     private enum Entry: Sendable {
         case file(FileHandle, slot: Int)
         case folder(ItemID, slot: Int)
@@ -45,15 +73,76 @@ final class HandleTable: Sendable {
 
     private struct State {
         var entries: [UInt64: Entry] = [:]
-        var next: UInt64 = 1
+        var next: UInt64
+        /// By the marks of the requests that opened them: those an earlier worker left.
+        var adopted: [Int64: UInt64] = [:]
     }
 
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     private let records: RecordRegion<HandleRecord>
+    /// What `records` held at the beginning.
+    let kept: [Kept]
 
-    init(records: RecordRegion<HandleRecord>) {
+    /// - Parameters:
+    ///   - records: Where handles are kept for a next worker.
+    ///   - worker: How many workers the mount had before; each has numbers of its own.
+    init(records: RecordRegion<HandleRecord>, worker: UInt32 = 0) {
         self.records = records
+        kept = records.slots
+        state = Mutex(State(next: UInt64(worker) << 40 + 1))
     }
+
+    // MARK: - Handles of an earlier worker
+
+    /// Which of the items have handles that an earlier worker left.
+    var keptItems: Set<ItemID> { Set(kept.map { ItemID($0.record.item) }) }
+
+    func adopt(_ file: OpenFile, claim: Claim?, _ kept: Kept) {
+        let record = kept.record
+        let handle = FileHandle(
+            number: record.handle,
+            file: file,
+            flags: record.flags,
+            claim: claim
+        )
+        adopt(.file(handle, slot: kept.index), record)
+    }
+
+    func adopt(folder: ItemID, _ kept: Kept) {
+        adopt(.folder(folder, slot: kept.index), kept.record)
+    }
+
+    private func adopt(_ entry: Entry, _ record: HandleRecord) {
+        state.withLock { state in
+            state.entries[record.handle] = entry
+            if record.request != 0 { state.adopted[record.request] = record.handle }
+        }
+    }
+
+    /// Forgets a handle whose item is gone.
+    func drop(_ kept: Kept) { records.free(kept.index) }
+
+    /// The file that an earlier worker opened for a request.
+    func file(openedBy mark: Int64) -> FileHandle? {
+        state.withLock { state in
+            guard let number = state.adopted[mark],
+                case .file(let handle, _) = state.entries[number]
+            else { return nil }
+            return handle
+        }
+    }
+
+    /// The handle of a folder that an earlier worker opened for a request.
+    func folder(openedBy mark: Int64) -> UInt64? {
+        state.withLock { state in
+            guard let number = state.adopted[mark], case .folder = state.entries[number] else {
+                return nil
+            }
+            return number
+        }
+    }
+
+    // MARK: - Handles of this one
 
     /// Registers an open file and gives it a number that was never used before.
     ///
@@ -63,7 +152,8 @@ final class HandleTable: Sendable {
         flags: Int32,
         claim: Claim?,
         generation: Int64,
-        process: Int32
+        backing: Int32? = nil,
+        caller: Caller
     ) throws(CloudFSError) -> FileHandle {
         let number = takeNumber()
         let slot = try allocate(
@@ -73,7 +163,9 @@ final class HandleTable: Sendable {
                 generation: generation,
                 flags: flags,
                 kind: 1,
-                ownerProcess: process
+                ownerProcess: caller.processID,
+                backing: backing ?? 0,
+                request: caller.request?.mark ?? 0
             )
         )
         let handle = FileHandle(number: number, file: file, flags: flags, claim: claim)
@@ -81,7 +173,7 @@ final class HandleTable: Sendable {
         return handle
     }
 
-    func add(folder: ItemID) throws(CloudFSError) -> UInt64 {
+    func add(folder: ItemID, by request: RequestStamp? = nil) throws(CloudFSError) -> UInt64 {
         let number = takeNumber()
         let slot = try allocate(
             HandleRecord(
@@ -90,7 +182,8 @@ final class HandleTable: Sendable {
                 generation: 0,
                 flags: 0,
                 kind: 2,
-                ownerProcess: 0
+                ownerProcess: 0,
+                request: request?.mark ?? 0
             )
         )
         state.withLock { $0.entries[number] = .folder(folder, slot: slot) }
@@ -115,6 +208,20 @@ final class HandleTable: Sendable {
             throw CloudFSError(.badHandle, "no folder is open as handle \(number)")
         }
         return id
+    }
+
+    /// Decides where a request puts bytes at the end of a file: where it did before, if it did.
+    func place(_ request: RequestStamp?, atEnd end: Int64, of number: UInt64) -> Int64 {
+        guard let request else { return end }
+        let slot = state.withLock { state -> Int? in
+            guard case .file(_, let slot) = state.entries[number] else { return nil }
+            return slot
+        }
+        guard let slot, var record = records.read(slot) else { return end }
+        if request.isRepeated, let offset = record.append.offset(of: request) { return offset }
+        record.append = HandleRecord.Append(request, at: end)
+        records.write(record, to: slot)
+        return end
     }
 
     func removeFile(_ number: UInt64) -> FileHandle? {

@@ -79,6 +79,14 @@ extension FaultPoint {
         recoverySettled, recoveryErased,
     ]
 
+    /// What a program asked for is done, and it is about to hear of it: `answer.mkdir` and such.
+    ///
+    /// It can be delayed or end the process there; what is done has not failed.
+    static func answering(_ operation: String) {
+        guard isAnyArmed else { return }
+        do throws(FaultError) { try FaultPoint("answer.\(operation)").reach() } catch { return }
+    }
+
     /// Passes the point on a thread that may block; its failure is one as of a broken disk.
     func pass() throws(CloudFSError) {
         do throws(FaultError) { try reach() } catch { throw Self.failure(error) }

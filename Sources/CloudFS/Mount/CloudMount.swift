@@ -18,15 +18,33 @@ public final class CloudMount: Sendable {
     }
 
     private let configuration: MountConfiguration
+    private let kept: KeptDescriptors?
+    private let keeper: any DriveKeeper
     private let logger: Logger
     private let state = Mutex(State())
 
     /// How long the container is waited for when nothing is known of it yet.
     private static let connectDeadline = Duration.seconds(20)
 
-    /// Prepares a drive; nothing is opened before `start`.
-    public init(configuration: MountConfiguration, logger: Logger) throws(CloudFSError) {
+    /// Prepares a drive that ends with this process; nothing is opened before `start`.
+    public convenience init(configuration: MountConfiguration, logger: Logger) {
+        self.init(configuration: configuration, kept: nil, keeper: NoKeeper(), logger: logger)
+    }
+
+    /// Prepares a drive, or goes on with one of an earlier worker.
+    ///
+    /// - Parameters:
+    ///   - kept: What outlives this process; owned by the drive from `start` on.
+    ///   - keeper: Who keeps it.
+    package init(
+        configuration: MountConfiguration,
+        kept: KeptDescriptors?,
+        keeper: any DriveKeeper,
+        logger: Logger
+    ) {
         self.configuration = configuration
+        self.kept = kept
+        self.keeper = keeper
         self.logger = logger
     }
 
@@ -34,7 +52,13 @@ public final class CloudMount: Sendable {
     ///
     /// - Throws: What is wrong, in a sentence; nothing is left mounted.
     public func start() async throws(CloudFSError) {
-        let parts = try DriveParts(configuration, logger: logger) { [weak self] in
+        let kept = try KeptState(kept, keeper)
+        let parts = try DriveParts(
+            configuration,
+            kept: kept,
+            keeper: keeper,
+            logger: logger
+        ) { [weak self] in
             self?.state.withLock { $0.session }?.unmount()
         }
         state.withLock { $0.parts = parts }
@@ -49,6 +73,7 @@ public final class CloudMount: Sendable {
                 source: parts.containerURL,
                 options: configuration.mountOptions + (configuration.readOnly ? ["ro"] : [])
             ),
+            connection: kept.connection,
             logger: logger,
             isReady: { ready.finish(.success(())) }
         )

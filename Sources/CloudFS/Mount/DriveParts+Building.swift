@@ -133,13 +133,4 @@ extension DriveParts {
         if isPaused { uploader.setPaused(true) }
     }
 
-    static func region<Record: BitwiseCopyable & Sendable>() throws(CloudFSError)
-        -> RecordRegion<Record>
-    {
-        do {
-            return try RecordRegion<Record>()
-        } catch {
-            throw CloudFSError(.tooManyOpen, "no memory for the table of handles", cause: error)
-        }
-    }
 }

@@ -23,6 +23,8 @@ final class DriveParts: Sendable {
     /// Opens the state directory, recovers from whatever happened before, and builds the engine.
     init(
         _ configuration: MountConfiguration,
+        kept: KeptState,
+        keeper: any DriveKeeper,
         logger: Logger,
         unmount: @escaping @Sendable () -> Void
     ) throws(CloudFSError) {
@@ -43,7 +45,9 @@ final class DriveParts: Sendable {
             quietTime: configuration.quietTime,
             passthrough: Passthrough(isWanted: configuration.passthrough)
         )
-        try Recovery(files: files, logger: logger).run()
+        let handles = HandleTable(records: kept.handles, worker: kept.connection.worker)
+        if kept.connection.device != nil { files.passthrough.adopt(kept.backings) }
+        try Recovery(files: files, inUse: handles.keptItems, logger: logger).run()
 
         let provider = try Self.provider(configuration, first.url, catalog, logger)
         let hub = ChangeHub()
@@ -113,8 +117,8 @@ final class DriveParts: Sendable {
             downloader: downloader,
             siblings: SiblingFetcher(hydrator: hydrator, pool: pool, logger: logger),
             coordinator: coordinator,
-            locks: LockCoordinator(region: try Self.region()),
-            handles: HandleTable(records: try Self.region()),
+            locks: LockCoordinator(region: kept.locks),
+            handles: handles,
             hub: hub,
             connection: connection,
             options: Filesystem.Options(
@@ -127,6 +131,7 @@ final class DriveParts: Sendable {
         news.deliver(to: feed, uploader, downloader)
         try Self.restorePause(of: uploader, from: catalog)
         try uploader.takeUpUnheard()
+        try filesystem.adoptHandles()
         _ = hub.subscribe { changes in
             files.caches.noteChanged(changes)
             evictor.noticeUse()
@@ -149,8 +154,10 @@ final class DriveParts: Sendable {
                 containerURL: url,
                 deviceName: configuration.deviceName,
                 stateDirectory: configuration.stateDirectory,
-                since: clocks.now()
+                process: keeper.process,
+                since: kept.connection.since ?? clocks.now()
             ),
+            restart: { () throws(CloudFSError) in try await keeper.restart() },
             unmount: unmount
         )
     }

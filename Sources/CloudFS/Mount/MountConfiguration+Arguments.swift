@@ -71,6 +71,19 @@ extension MountConfiguration {
         mayStartOffline = StateDirectory.hasCatalog(at: stateDirectory)
     }
 
+    /// Understands what `driveFile` wrote, in full: no other file is read.
+    ///
+    /// - Parameters:
+    ///   - text: A drive file with absolute paths.
+    ///   - host: Who mounts.
+    package init(driveFile text: String, host: Host) throws(CloudFSError) {
+        self.init(containers: [], mountpoint: "", stateDirectory: "", deviceName: "")
+        let file = try DriveFile(parsing: text, path: "the configuration of the drive")
+        try apply(file, base: "/", home: host.home)
+        try place(Arguments(), host: host)
+        mayStartOffline = StateDirectory.hasCatalog(at: stateDirectory)
+    }
+
     private mutating func readFile(_ path: String?, host: Host) throws(CloudFSError) {
         guard let path else { return }
         let full = Paths.absolute(path, base: host.workingDirectory, home: host.home)

@@ -13,7 +13,8 @@ package final class StateLock: Sendable {
         package var mountpoint: String?
     }
 
-    private let descriptor: Int32
+    /// Whoever has it too keeps the lock with it.
+    package let descriptor: Int32
 
     /// Takes the lock of `directory`.
     ///
@@ -59,12 +60,29 @@ package final class StateLock: Sendable {
     }
 
     /// Whether a daemon was here for the drive at `mountpoint` that holds the lock no more.
+    ///
+    /// A worker has the lock a moment longer than the supervisor that it dies with: that is
+    /// waited for.
     package static func isAbandoned(_ path: String, at mountpoint: String) -> Bool {
-        guard owner(of: path)?.mountpoint == mountpoint else { return false }
+        guard let owner = owner(of: path), owner.mountpoint == mountpoint else { return false }
         let descriptor = open("\(path)/lock", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return false }
-        defer { close(descriptor) }
-        return flock(descriptor, LOCK_SH | LOCK_NB) == 0
+        if flock(descriptor, LOCK_SH | LOCK_NB) != 0 {
+            guard !isAlive(owner) else {
+                close(descriptor)
+                return false
+            }
+            // A thread that was given up closes the descriptor itself.
+            guard wait(descriptor, orphanPatience) else { return false }
+        }
+        close(descriptor)
+        return true
+    }
+
+    private static let orphanPatience = Duration.seconds(15)
+
+    private static func isAlive(_ owner: Owner) -> Bool {
+        kill(owner.process, 0) == 0 || errno != ESRCH
     }
 
     /// Who last took the lock of the state directory at `path`.
@@ -80,8 +98,9 @@ package final class StateLock: Sendable {
         return Owner(process: process, mountpoint: lines.count > 1 ? String(lines[1]) : nil)
     }
 
-    /// Whether the owner's drive can still be seen; one that cannot will end soon.
+    /// Whether the owner lives and its drive can still be seen; else its last process ends soon.
     private static func isServing(_ owner: Owner) -> Bool {
+        guard isAlive(owner) else { return false }
         guard let mountpoint = owner.mountpoint else { return true }
         do throws(CloudFSError) {
             let mount = try MountConfiguration.MountTable.current().mount(at: mountpoint)

@@ -16,8 +16,10 @@ struct Fault: Sendable {
         case delay(Duration)
         /// Waits until the test releases it.
         case block
-        /// Ends the process as the kernel would, with nothing flushed.
+        /// Ends the process as the kernel would, with nothing flushed, and its supervisor with it.
         case kill
+        /// The same for this process alone.
+        case crash
     }
 
     var effect: Effect
@@ -25,6 +27,13 @@ struct Fault: Sendable {
     var skipping = 0
     /// How many times it then happens.
     var times = Int.max
+}
+
+/// The supervisor of this process, which a fault ends too; 0: there is none.
+package enum FaultCompanion {
+    fileprivate static let process = Atomic<Int32>(0)
+
+    package static func set(_ number: Int32) { process.store(number, ordering: .relaxed) }
 }
 
 /// A named place where the program can be made to block, wait, fail or die.
@@ -39,6 +48,9 @@ struct FaultPoint: Sendable {
         self.name = name
     }
 
+    /// Whether there is any point where something happens.
+    static var isAnyArmed: Bool { FaultTable.isArmed }
+
     /// Passes the point on a thread that may block.
     func reach() throws(FaultError) {
         guard FaultTable.isArmed, let arm = FaultTable.arm(of: name), let effect = arm.hit() else {
@@ -48,7 +60,8 @@ struct FaultPoint: Sendable {
         case .fail: throw FaultError(point: name)
         case .delay(let duration): FaultTable.sleepOnThread(duration)
         case .block: arm.waitOnThread()
-        case .kill: FaultTable.killProcess()
+        case .kill: FaultTable.killProcess(withCompanion: true)
+        case .crash: FaultTable.killProcess(withCompanion: false)
         }
     }
 
@@ -63,7 +76,8 @@ struct FaultPoint: Sendable {
             // Cancelled early is as good: the task finds out by itself.
             do { try await Task.sleep(for: duration) } catch { return }
         case .block: await arm.waitInTask()
-        case .kill: FaultTable.killProcess()
+        case .kill: FaultTable.killProcess(withCompanion: true)
+        case .crash: FaultTable.killProcess(withCompanion: false)
         }
     }
 
@@ -230,7 +244,9 @@ private enum FaultTable {
         while nanosleep(&wish, &left) != 0, errno == EINTR { wish = left }
     }
 
-    static func killProcess() {
+    static func killProcess(withCompanion: Bool) {
+        let companion = FaultCompanion.process.load(ordering: .relaxed)
+        if withCompanion, companion != 0 { kill(companion, SIGKILL) }
         kill(getpid(), SIGKILL)
     }
 
@@ -253,6 +269,7 @@ private enum FaultTable {
         switch words.first {
         case "fail": return .fail
         case "kill": return .kill
+        case "crash": return .crash
         case "block": return .block
         case "delay":
             guard words.count == 2, let milliseconds = Int(words[1]) else { return nil }

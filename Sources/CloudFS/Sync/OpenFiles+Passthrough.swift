@@ -86,6 +86,12 @@ extension OpenFiles {
         }
     }
 
+    /// The same for a file with a handle that an earlier worker left, unless it is noted already.
+    func adoptDirectWriters(of file: OpenFile) throws(CloudFSError) {
+        guard file.state.withLock({ $0.direct == nil }) else { return }
+        try adoptWriters(of: file.id)
+    }
+
     /// Looks whether programs have written since the last look.
     func observe(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
         guard let seen = state.direct?.seen else { return }

@@ -28,20 +28,21 @@ extension OpenFiles {
         try FaultPoint.writeMarked.pass()
     }
 
-    /// Writes at `offset` through `receive`, which moves the bytes and says how many.
+    /// Writes through `receive`, which moves the bytes and says how many.
     ///
     /// A file that is being filled is held locked meanwhile, so that no late answer of the cloud
     /// lands on top of newer bytes.
+    ///
+    /// - Parameter place: Where to write, when the file ends at what it is given.
     func write(
         _ file: OpenFile,
-        at offset: Int64,
-        appends: Bool,
+        at place: (_ end: Int64) -> Int64,
         count: Int,
         receive: (ContentFile, Int64, Int) throws(CloudFSError) -> Int
     ) throws(CloudFSError) -> (written: Int, actions: [HydrationPlan.Action]) {
         try prepareToWrite(file)
         let target = file.state.withLock { state -> (content: ContentFile?, offset: Int64) in
-            let offset = appends ? state.size : offset
+            let offset = place(state.size)
             guard state.plan == nil else { return (nil, offset) }
             state.writesInFlight += 1
             return (state.content, offset)
@@ -204,12 +205,14 @@ extension OpenFiles {
         guard target.state.withLock({ $0.plan == nil }) else {
             throw CloudFSError(.unsupported, "the target is not all here", item: target.id)
         }
-        let result = try write(target, at: offset, appends: false, count: count) {
-            content,
-            offset,
-            count throws(CloudFSError) in
-            try content.copy(from: input, at: sourceOffset, to: offset, count: count)
-        }
+        let result = try write(
+            target,
+            at: { _ in offset },
+            count: count,
+            receive: { content, offset, count throws(CloudFSError) in
+                try content.copy(from: input, at: sourceOffset, to: offset, count: count)
+            }
+        )
         return result.written
     }
 

@@ -3,6 +3,8 @@ import Logging
 /// Finishes or undoes, at the start, what the end of the last process interrupted.
 struct Recovery {
     let files: OpenFiles
+    /// What programs have open still, because the mount outlived the process.
+    var inUse: Set<ItemID> = []
     let logger: Logger
 
     private var catalog: Catalog { files.catalog }
@@ -104,7 +106,9 @@ struct Recovery {
     /// Items without name and base were open when the last process ended.
     private func eraseOrphans() throws(CloudFSError) {
         try catalog.write { writer in
-            for id in try writer.reader.namelessItems() { _ = try writer.eraseIfForgotten(id) }
+            for id in try writer.reader.namelessItems() where !inUse.contains(id) {
+                _ = try writer.eraseIfForgotten(id)
+            }
         }
     }
 

@@ -65,6 +65,7 @@ final class FakeDrive: ControlledDrive {
                 deviceName: "desk",
                 stateDirectory: "/var/lib/drive",
                 pid: getpid(),
+                worker: 4_243,
                 since: WireTime(nanoseconds: 1_795_185_005_123_456_789),
                 connection: state.isPaused
                     ? .paused(since: WireTime(nanoseconds: 0)) : .online,
@@ -195,6 +196,10 @@ final class FakeDrive: ControlledDrive {
                 ]
             )
         ])
+    }
+
+    func restart() async throws(CloudFSError) {
+        try await note("restart")
     }
 
     func unmount(force: Bool) async throws(CloudFSError) -> OutboxCounts {

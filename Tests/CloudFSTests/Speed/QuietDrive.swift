@@ -35,6 +35,8 @@ final class QuietDrive: Sendable {
                 stateDirectory: directory.path("state"),
                 deviceName: "speed"
             ),
+            kept: try KeptState(nil, NoKeeper()),
+            keeper: NoKeeper(),
             logger: logger
         ) {}
         try await parts.meetContainer(within: .seconds(10))

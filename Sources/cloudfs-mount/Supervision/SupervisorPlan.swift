@@ -1,0 +1,297 @@
+import CloudFS
+import Glibc
+
+/// What a supervisor does about its workers: it decides, and does nothing itself.
+///
+/// There is one worker that serves the drive, and while another takes over a next one. A worker
+/// says how it ends; one that is lost without a word was killed or has crashed.
+struct SupervisorPlan {
+    enum Event: Sendable {
+        case began
+        case report(worker: Int, WorkerReport)
+        case lost(worker: Int, how: String)
+        case signalled(Int32)
+        /// The launcher, who waits for the drive, is gone.
+        case abandoned
+        case deadline(worker: Int)
+    }
+
+    enum Action {
+        /// Start a worker, which is to stand by and then to serve in time.
+        case start(worker: Int, within: Duration?)
+        /// Have the worker mount the drive, or go on with its mount.
+        case handOver(worker: Int)
+        case kill(worker: Int)
+        case order(worker: Int, SupervisorOrder)
+        /// Say that the drive is usable.
+        case announce
+        case tell(String)
+        /// Tell the service manager.
+        case status(String)
+        case stopping(String)
+        /// Close the device of the mount.
+        case letGo
+        /// Take the mount away, whatever state it is in; nobody hangs on it afterwards.
+        case removeMount
+        case exit(status: Int32, CloudFSError?)
+    }
+
+    private struct Serving {
+        var worker: Int
+        var isReady = false
+        /// Whether it began with the mount of another.
+        var hasAdopted: Bool
+        /// Whether its mount is gone, and it only sends what is queued.
+        var isOver = false
+        var lastWord: WorkerReport?
+    }
+
+    private enum Mount {
+        case none
+        case resumable
+        /// The kernel cannot send requests again: a next worker has to mount anew.
+        case unresumable
+    }
+
+    private enum Purpose {
+        case serving
+        /// Another worker is to take over: the present one is killed when the next stands by.
+        case replacing
+        /// The same where the mount cannot be taken over: the present one ends, and takes it along.
+        case remounting
+        case ending
+    }
+
+    /// How long a drive may be without a worker that answers.
+    static let longestAbsence = Duration.seconds(30)
+    /// How many workers may crash within a minute.
+    static let mostCrashes = 5
+    private static let crashPeriod = Duration.seconds(60)
+
+    private var serving: Serving?
+    /// A worker that was started and is to take over.
+    private var next: (worker: Int, standsBy: Bool)?
+    /// Of the next worker, once it stands by.
+    private var nextFormat = ""
+    private var mount = Mount.none
+    /// What a worker must be able to go on with.
+    private var format = ""
+    private var purpose = Purpose.serving
+    private var isAnnounced = false
+    private var hasRemounted = false
+    private var count = 0
+    private var crashes: [Duration] = []
+
+    /// What to do about `event`.
+    ///
+    /// - Parameter now: The time since some fixed moment.
+    mutating func decide(_ event: Event, at now: Duration) -> [Action] {
+        switch event {
+        case .began: start(within: nil)
+        case .report(let worker, let report): hear(worker, report)
+        case .lost(let worker, let how): lose(worker, how, now)
+        case .signalled(let signal): end(signal)
+        case .abandoned: end(SIGTERM)
+        case .deadline(let worker): miss(worker)
+        }
+    }
+
+    private mutating func start(within limit: Duration?) -> [Action] {
+        count += 1
+        next = (count, false)
+        return [.start(worker: count, within: limit)]
+    }
+
+    // MARK: - Reports
+
+    private mutating func hear(_ worker: Int, _ report: WorkerReport) -> [Action] {
+        if case .standsBy(let format) = report {
+            guard next?.worker == worker else { return [] }
+            next?.standsBy = true
+            nextFormat = format
+            return standBy(worker)
+        }
+        guard serving?.worker == worker else { return [] }
+        switch report {
+        case .standsBy: return []
+        case .note(let sentence): return [.tell(sentence)]
+        case .mounted(let isResumable):
+            mount = isResumable ? .resumable : .unresumable
+            return []
+        case .ready: return becomeReady()
+        case .status(let sentence): return [.status(sentence)]
+        case .stopping(let reason): return purpose == .remounting ? [] : [.stopping(reason)]
+        case .over:
+            mount = .none
+            serving?.isOver = true
+            return [.letGo]
+        case .restart: return restart(asker: worker)
+        case .failed, .ended:
+            serving?.lastWord = report
+            return []
+        }
+    }
+
+    private mutating func standBy(_ worker: Int) -> [Action] {
+        guard let serving else { return handOver() }
+        guard nextFormat == format else {
+            next = nil
+            purpose = .serving
+            let reason =
+                "the new version cannot go on with this mount; to upgrade, unmount the drive and "
+                + "mount it again"
+            return [.kill(worker: worker), .order(worker: serving.worker, .goOn(reason: reason))]
+        }
+        // Its loss is what the next one waits for.
+        return [.kill(worker: serving.worker)]
+    }
+
+    private mutating func handOver() -> [Action] {
+        guard let next else { return [] }
+        var actions: [Action] = []
+        if mount == .resumable, nextFormat != format {
+            actions = [.tell("another version of the drive's daemon mounts it anew")] + removal()
+        }
+        format = nextFormat
+        serving = Serving(worker: next.worker, hasAdopted: mount == .resumable)
+        self.next = nil
+        return actions + [.handOver(worker: next.worker)]
+    }
+
+    private mutating func becomeReady() -> [Action] {
+        serving?.isReady = true
+        hasRemounted = false
+        guard isAnnounced else {
+            isAnnounced = true
+            return [.announce]
+        }
+        return [.tell("another worker has taken over the drive")]
+    }
+
+    private mutating func restart(asker: Int) -> [Action] {
+        guard purpose == .serving, next == nil, isAnnounced else {
+            return [
+                .order(worker: asker, .goOn(reason: "the drive is changing its daemon or ends"))
+            ]
+        }
+        guard mount == .resumable else {
+            purpose = .remounting
+            return [.order(worker: asker, .end(signal: SIGTERM))]
+        }
+        purpose = .replacing
+        return start(within: Self.longestAbsence)
+    }
+
+    // MARK: - Losses
+
+    private mutating func lose(_ worker: Int, _ how: String, _ now: Duration) -> [Action] {
+        if next?.worker == worker { return loseNext("ended with \(how)", now) }
+        guard let lost = serving, lost.worker == worker else { return [] }
+        serving = nil
+        switch (purpose, lost.lastWord) {
+        case (.remounting, .ended(_)?):
+            purpose = .serving
+            return start(within: Self.longestAbsence)
+        case (_, .ended(let status)?): return [.exit(status: status, nil)]
+        case (_, .failed(let error)?): return fail(error, lost)
+        case (.replacing, _):
+            purpose = .serving
+            return next?.standsBy == true ? handOver() : []
+        case (.ending, _):
+            return removal() + [.exit(status: 1, Self.failure("ended with \(how) before its time"))]
+        case _ where lost.isOver:
+            return [
+                .exit(status: 1, Self.failure("ended with \(how) after the drive was unmounted"))
+            ]
+        case (.serving, _), (.remounting, _):
+            guard isAnnounced else {
+                let sentence = "the daemon ended with \(how) before the drive was usable"
+                return removal() + [.exit(status: 1, CloudFSError(.internalFailure, sentence))]
+            }
+            purpose = .serving
+            return replace("the drive's worker ended with \(how)", now)
+        }
+    }
+
+    /// Starts another worker, unless they crash over and over.
+    private mutating func replace(_ reason: String, _ now: Duration) -> [Action] {
+        crashes = crashes.filter { now - $0 < Self.crashPeriod } + [now]
+        guard crashes.count < Self.mostCrashes else {
+            return giveUp("\(reason), the \(Self.mostCrashes)th time in a minute")
+        }
+        let actions: [Action] = [.tell("\(reason); another one takes over")]
+        return actions + (mount == .resumable ? [] : removal()) + start(within: Self.longestAbsence)
+    }
+
+    private mutating func loseNext(_ reason: String, _ now: Duration) -> [Action] {
+        next = nil
+        if let serving {
+            purpose = .serving
+            let sentence = "the new daemon \(reason); the old one goes on"
+            return [.order(worker: serving.worker, .goOn(reason: sentence))]
+        }
+        guard isAnnounced else {
+            let sentence = "the daemon \(reason) before the drive was usable"
+            return [.exit(status: 1, CloudFSError(.internalFailure, sentence))]
+        }
+        guard purpose != .ending else { return removal() + [.exit(status: 1, nil)] }
+        return replace("the drive's next worker \(reason)", now)
+    }
+
+    /// A worker that said why it cannot serve; one that could not go on may be able to mount anew.
+    private mutating func fail(_ error: CloudFSError, _ failed: Serving) -> [Action] {
+        guard isAnnounced, failed.hasAdopted, !hasRemounted, purpose != .ending else {
+            return removal() + [.exit(status: 1, error)]
+        }
+        hasRemounted = true
+        purpose = .serving
+        let sentence =
+            "the drive is mounted anew, as its next worker cannot go on: \(error.message)"
+        return [.tell(sentence)] + removal() + start(within: Self.longestAbsence)
+    }
+
+    private mutating func miss(_ worker: Int) -> [Action] {
+        let seconds = Self.longestAbsence.components.seconds
+        if let next, next.worker == worker {
+            guard let serving else {
+                return [.kill(worker: worker)] + giveUp("no worker came up within \(seconds) s")
+            }
+            self.next = nil
+            purpose = .serving
+            let sentence = "the new daemon did not come up within \(seconds) s; the old one goes on"
+            return [
+                .kill(worker: worker), .order(worker: serving.worker, .goOn(reason: sentence)),
+            ]
+        }
+        guard let serving, serving.worker == worker, !serving.isReady else { return [] }
+        return [.kill(worker: worker)] + giveUp("no worker answered within \(seconds) s")
+    }
+
+    private mutating func giveUp(_ reason: String) -> [Action] {
+        removal() + [.exit(status: 1, CloudFSError(.internalFailure, "\(reason); the drive ends"))]
+    }
+
+    private mutating func removal() -> [Action] {
+        guard mount != .none else { return [] }
+        mount = .none
+        return [.letGo, .removeMount]
+    }
+
+    private static func failure(_ what: String) -> CloudFSError {
+        CloudFSError(.internalFailure, "the drive's worker \(what)")
+    }
+
+    // MARK: - The end
+
+    private mutating func end(_ signal: Int32) -> [Action] {
+        let isFirst = purpose != .ending
+        purpose = .ending
+        var actions: [Action] = []
+        if isFirst, let next {
+            self.next = nil
+            actions.append(.kill(worker: next.worker))
+        }
+        guard let serving else { return actions + removal() + [.exit(status: 0, nil)] }
+        return actions + [.order(worker: serving.worker, .end(signal: signal))]
+    }
+}
