@@ -45,13 +45,17 @@ class Drive:
         }
         self.process: subprocess.Popen[bytes] | None = None
         self.old: list[subprocess.Popen[bytes]] = []
+        self.options = ["--quiet-time", "300ms"]
         self.aborts = 0
         self.lingering = 0
 
     # Start and end
 
-    def start(self, faults: str = "", limit: float = 60) -> bool:
-        """Mounts; false if a fault ended the daemon before the drive was usable."""
+    def start(self, faults: str = "", limit: float = 60, may_refuse: bool = False) -> bool:
+        """Mounts; false if a fault ended the daemon before the drive was usable.
+
+        `may_refuse` says that it may end by itself, with a status that is not 0.
+        """
         notify = self.runtime / "notify"
         notify.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
@@ -62,8 +66,8 @@ class Drive:
                 log.flush()
                 self.process = subprocess.Popen(
                     [str(self.programs / "cloudfs-mount"), "-f", "--state-dir", str(self.state),
-                     "--quiet-time", "300ms", "--device-name", "crash",
-                     "--log-level", "info", f"local:{self.cloud}", str(self.mount)],
+                     "--device-name", "crash", "--log-level", "info", *self.options,
+                     f"local:{self.cloud}", str(self.mount)],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                     env=self.environment | {"CLOUDFS_FAULTS": faults, "NOTIFY_SOCKET": str(notify)})
             end = time.monotonic() + limit
@@ -75,6 +79,8 @@ class Drive:
                     pass
                 if self.process.poll() is not None:
                     if faults and (self.was_killed or "=fail" in faults):
+                        return False
+                    if may_refuse and (self.process.returncode or 0) > 0:
                         return False
                     raise Failure(f"the daemon ended with {self.process.returncode} instead of "
                                   f"mounting:\n{self.last_words()}")

@@ -1,0 +1,283 @@
+"""One drive, and one fault after the other: work, look, mend, and look again."""
+
+import errno
+import http.client
+import json
+import os
+import socket
+import time
+from pathlib import Path
+
+from crash.drive import Drive, Watchdog
+from crash.tree import Failure, differences, walk
+from faults.page import Kind, Page
+from faults.steps import STEPS, Step
+
+# What the documents say that a fault becomes; of the cloud's, only reads of absent bytes tell.
+SEEN = {errno.EIO: {errno.EIO}, errno.ENOSPC: {errno.ENOSPC}, errno.EDQUOT: {errno.EDQUOT},
+        errno.EMFILE: {errno.EMFILE}, errno.ENFILE: {errno.EMFILE}}
+SEEN_OF_CLOUD = {errno.ETIMEDOUT, errno.ENETUNREACH, errno.EIO}
+
+
+class Socket(http.client.HTTPConnection):
+    """HTTP to the drive's control socket."""
+
+    def __init__(self, path: str):
+        super().__init__("drive", timeout=60)
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(self.path)
+
+
+class Run:
+    """A drive whose calls fail, and what is known of its files."""
+
+    LIMIT = 50
+
+    def __init__(self, folder: Path, library: Path, options: list[str]):
+        self.folder = folder
+        self.drive = Drive(folder, folder / "state")
+        self.drive.options = ["--quiet-time", "20ms", "--free-floor", "0",
+                              "--read-timeout", "2s", *options]
+        self.page = Page(folder / "page")
+        self.drive.environment |= self.page.environment(
+            library, self.drive.state, self.drive.cloud)
+        self.steps: list[Step] = []
+        self.tries = 0
+        self.hits = 0
+        self.starts = 0
+        self.refusals = 0
+        # How many calls of each kind a round makes.
+        self.usual: dict[str, int] = {}
+        self.seen: dict[tuple[str, str], int] = {}
+
+    # The drive
+
+    def start(self) -> None:
+        self.drive.start()
+        self.starts += 1
+
+    def ask(self, path: str, body: object) -> dict[str, object]:
+        """Asks the daemon itself; starting a program for it would take longer."""
+        sockets = list((self.drive.runtime / "cloudfs").glob("*.sock"))
+        if len(sockets) != 1:
+            raise Failure(f"the drive has {len(sockets)} sockets")
+        connection = Socket(str(sockets[0]))
+        try:
+            connection.request("POST", "/v1/" + path, json.dumps(body))
+            answer = connection.getresponse()
+            return json.loads(answer.read())
+        finally:
+            connection.close()
+
+    def drain(self, limit: float = 20) -> bool:
+        """Whether everything was sent in `limit` seconds."""
+        end = time.monotonic() + limit
+        while True:
+            answer = self.ask("drain", {"timeoutSeconds": 0.1})
+            left = answer.get("remaining")
+            if isinstance(left, dict) and not any(left.values()):
+                return True
+            if time.monotonic() > end:
+                return False
+
+    # Rounds
+
+    def prepare(self) -> None:
+        """Makes the folders, and goes through all stories once without a fault."""
+        self.start()
+        for kind in STEPS:
+            step = kind(self.drive.mount, self.drive.cloud, self.page)
+            os.mkdir(step.root)
+            self.steps.append(step)
+        self.begin_round()
+        self.work()
+        self.end_round()
+        before = self.page.counts()
+        self.begin_round()
+        self.work()
+        self.end_round()
+        after = self.page.counts()
+        self.usual = {name: after[name] - before.get(name, 0) for name in after}
+
+    def begin_round(self) -> None:
+        for step in self.steps:
+            step.prepare()
+        if not self.drain():
+            raise Failure("what the stories begin with is not sent")
+        for step in self.steps:
+            step.absent()
+
+    def work(self) -> None:
+        for step in self.steps:
+            step.attempt()
+
+    def try_one(self, kind: Kind, number: int) -> bool:
+        """One round with one fault; false if nothing failed."""
+        what = f"{kind} {number}"
+        with Watchdog(self.drive, self.LIMIT, f"{what}: the preparation"):
+            self.begin_round()
+        self.page.arm(kind, number)
+        try:
+            with Watchdog(self.drive, self.LIMIT, f"{what}: the work"):
+                self.work()
+                self.settle(kind)
+        finally:
+            self.page.disarm()
+        is_hit, first = self.page.failed > 0, self.page.first
+        self.note_try(is_hit)
+        try:
+            self.judge(kind)
+            with Watchdog(self.drive, self.LIMIT, f"{what}: the look"):
+                self.end_round()
+        except (Failure, OSError) as failure:
+            raise Failure(f"{what}, {first}: {failure}") from failure
+        return is_hit
+
+    def try_start(self, kind: Kind, number: int) -> bool:
+        """One start with one fault, and the next without."""
+        what = f"start, {kind} {number}"
+        if self.drive.is_running and self.drive.stop() != 0:
+            raise Failure(f"the daemon ended with a failure:\n{self.drive.last_words()}")
+        self.page.arm(kind, number)
+        try:
+            is_mounted = self.drive.start(may_refuse=True, limit=self.LIMIT)
+        finally:
+            self.page.disarm()
+        is_hit, first = self.page.failed > 0, self.page.first
+        self.note_try(is_hit)
+        try:
+            if not is_mounted:
+                if not is_hit or self.drive.mounts():
+                    raise Failure(f"no drive, or half of one:\n{self.drive.last_words()}")
+                self.refusals += 1
+                self.start()
+            with Watchdog(self.drive, self.LIMIT, f"{what}: the look"):
+                self.end_round()
+        except (Failure, OSError) as failure:
+            raise Failure(f"{what}, {first}: {failure}") from failure
+        return is_hit
+
+    def note_try(self, is_hit: bool) -> None:
+        self.tries += 1
+        self.hits += is_hit
+
+    def settle(self, kind: Kind) -> None:
+        """Lets what was done be sent, and what was sent be heard of, with the fault."""
+        end = time.monotonic() + 1
+        while time.monotonic() < end and not (self.page.failed and not kind.lasts):
+            try:
+                left = self.ask("drain", {"timeoutSeconds": 0})
+            except (OSError, http.client.HTTPException, ValueError):
+                return
+            if left.get("remaining") == {"bytes": 0, "failed": 0, "uploading": 0, "waiting": 0}:
+                return
+            time.sleep(0.01)
+
+    def judge(self, kind: Kind) -> None:
+        """Whether programs saw the errors that are documented."""
+        allowed = SEEN_OF_CLOUD if kind.area == "cloud" else SEEN[kind.error]
+        if kind.manner == "short":
+            allowed = set()
+        for step in self.steps:
+            for call, error in step.refused:
+                name = errno.errorcode.get(error.errno or 0, str(error))
+                self.seen[call, name] = self.seen.get((call, name), 0) + 1
+                # What cannot come into a mapping is SIGBUS, and what cannot leave it EIO.
+                if error.errno not in allowed | ({errno.EIO} if call == "map" else set()):
+                    raise Failure(f"{step.name}: {call} failed with {name}: {error}")
+        if not self.drive.is_running:
+            raise Failure(f"the daemon ended:\n{self.drive.last_words()}")
+
+    def end_round(self) -> None:
+        """Everything that was acknowledged is there, and what was refused works now."""
+        for step in self.steps:
+            self.patiently(step.check)
+        again = [step for step in self.steps if step.refused]
+        for step in again:
+            step.prepare()
+        if again and not self.drain():
+            raise Failure("not everything is sent")
+        for step in again:
+            step.absent()
+            step.refused = []
+            step.work()
+            step.check()
+        self.compare()
+        self.check_quickly()
+
+    @staticmethod
+    def patiently(look: object) -> None:
+        """Reads of absent bytes may fail for some seconds after the cloud did."""
+        end = time.monotonic() + 10
+        while True:
+            try:
+                look()  # type: ignore[operator]
+                return
+            except OSError as error:
+                if error.errno not in SEEN_OF_CLOUD or time.monotonic() > end:
+                    raise
+            time.sleep(0.05)
+
+    def compare(self) -> None:
+        """The cloud has what the drive has."""
+        end = time.monotonic() + 15
+        while True:
+            if not self.drain():
+                queue = self.drive.command("queue", "--json", str(self.drive.mount)).stdout
+                raise Failure(f"not everything is sent: {queue}")
+            here = walk(str(self.drive.mount))
+            there = walk(str(self.drive.cloud), skipping=".cloudfs")
+            lines = differences(here, there, inodes=False)
+            if not lines:
+                return
+            if time.monotonic() > end:
+                raise Failure("the cloud, compared with the drive:\n  " + "\n  ".join(lines[:20]))
+            time.sleep(0.02)
+
+    def inspect(self, kills: bool) -> None:
+        """`cloudfs check`, a new start, and both have nothing to say."""
+        self.check_drive()
+        if kills:
+            self.drive.kill()
+        elif self.drive.stop() != 0:
+            raise Failure(f"the daemon ended with a failure:\n{self.drive.last_words()}")
+        self.start()
+        for step in self.steps:
+            self.patiently(step.check)
+        self.compare()
+        self.check_drive()
+
+    def check_drive(self) -> None:
+        done = self.drive.command("check", str(self.drive.mount))
+        if done.returncode != 0:
+            raise Failure(f"check says:\n{done.stdout}{done.stderr}")
+
+    def check_quickly(self) -> None:
+        """What `cloudfs check` asks the daemon, but for what reads whole files.
+
+        What could not be stored is tried again within seconds.
+        """
+        end = time.monotonic() + 5
+        while findings := self.findings():
+            if time.monotonic() > end:
+                raise Failure(f"check says: {findings}")
+            time.sleep(0.1)
+
+    def findings(self) -> list[object]:
+        place = None
+        found: list[object] = []
+        while True:
+            answer = self.ask("check", {"repair": False, "quick": True, "after": place})
+            if "error" in answer:
+                raise Failure(f"check fails: {answer}")
+            found += answer["findings"]  # type: ignore[arg-type, operator]
+            place = answer.get("next")
+            if place is None:
+                return found
+
+    def dispose(self) -> None:
+        self.drive.dispose()
