@@ -43,6 +43,7 @@ final class Catalog: Sendable {
                 )
             }
             let pool = try DatabasePool(path: path, configuration: configuration)
+            try pool.writeWithoutTransaction { try CatalogFailure.requireWritable($0) }
             try CatalogSchema.migrator.migrate(pool)
             return pool
         }
@@ -60,7 +61,9 @@ final class Catalog: Sendable {
         _ body: (CatalogReader) throws -> Value
     ) throws(CloudFSError) -> Value {
         try Self.converting("the catalog cannot be read") {
-            try pool.read { try body(CatalogReader(database: $0)) }
+            try pool.read { database in
+                try Self.noting(database) { try body(CatalogReader(database: database)) }
+            }
         }
     }
 
@@ -74,7 +77,9 @@ final class Catalog: Sendable {
         guard !isBusy else { return try read(body) }
         return try Self.converting("the catalog cannot be read") {
             // Nothing is written meanwhile, so that this needs no transaction to be consistent.
-            try pool.writeWithoutTransaction { try body(CatalogReader(database: $0)) }
+            try pool.writeWithoutTransaction { database in
+                try Self.noting(database) { try body(CatalogReader(database: database)) }
+            }
         }
     }
 
@@ -98,9 +103,17 @@ final class Catalog: Sendable {
         // The next one may have begun already.
         defer { _ = writingSince.compareExchange(expected: begin, desired: 0, ordering: .relaxed) }
         return try Self.converting("the catalog cannot be written") {
-            try pool.write { database in
-                writingSince.store(begin, ordering: .relaxed)
-                return try body(CatalogWriter(database: database))
+            try pool.writeWithoutTransaction { database in
+                try Self.noting(database) {
+                    var value: Value?
+                    try database.inTransaction {
+                        writingSince.store(begin, ordering: .relaxed)
+                        value = try body(CatalogWriter(database: database))
+                        return .commit
+                    }
+                    guard let value else { preconditionFailure("a commit without its value") }
+                    return value
+                }
             }
         }
     }
@@ -123,23 +136,36 @@ final class Catalog: Sendable {
         guard descriptor >= 0 else {
             // No log: everything was moved into the database, and flushed there.
             if errno == ENOENT { return }
-            throw CloudFSError(
-                .internalFailure,
-                "the catalog's log cannot be opened: errno \(errno)"
-            )
+            throw Self.failure("the catalog's log cannot be opened", errno)
         }
         defer { Glibc.close(descriptor) }
         guard fdatasync(descriptor) == 0 else {
-            throw CloudFSError(
-                .internalFailure,
-                "the catalog's log cannot be flushed: errno \(errno)"
-            )
+            throw Self.failure("the catalog's log cannot be flushed", errno)
         }
+    }
+
+    private static func failure(_ what: String, _ number: Int32) -> CloudFSError {
+        let reason = String(cString: strerror(number))
+        return CloudFSError(.ofDisk(number) ?? .internalFailure, "\(what): \(reason)")
     }
 
     /// Moves the log into the database and closes it.
     func close() throws(CloudFSError) {
         try Self.converting("the catalog cannot be closed") { try pool.close() }
+    }
+
+    // MARK: - Errors
+
+    /// Notes what the system said of a failure in `body`.
+    private static func noting<Value>(
+        _ database: Database,
+        _ body: () throws -> Value
+    ) throws -> Value {
+        do {
+            return try body()
+        } catch let error as DatabaseError {
+            throw CatalogFailure(error, in: database)
+        }
     }
 
     private static func converting<Value>(
@@ -150,20 +176,12 @@ final class Catalog: Sendable {
             return try body()
         } catch let error as CloudFSError {
             throw error
+        } catch let failure as CatalogFailure {
+            throw failure.converted(what)
         } catch let error as DatabaseError {
-            throw CloudFSError(code(of: error), "\(what): \(error.message ?? "")", cause: error)
+            throw CatalogFailure(error).converted(what)
         } catch {
             throw CloudFSError(.internalFailure, what, cause: error)
-        }
-    }
-
-    private static func code(of error: DatabaseError) -> CloudFSError.Code {
-        switch error.resultCode {
-        case .SQLITE_FULL: .diskFull
-        case .SQLITE_NOTADB, .SQLITE_CORRUPT: .corrupt
-        case .SQLITE_READONLY: .readOnly
-        case .SQLITE_CANTOPEN: .denied
-        default: .internalFailure
         }
     }
 }

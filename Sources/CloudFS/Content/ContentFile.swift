@@ -155,11 +155,6 @@ final class ContentFile: Sendable {
         let number = errno
         let code: CloudFSError.Code =
             switch number {
-            case ENOSPC: .diskFull
-            case EDQUOT: .quotaExceeded
-            case EFBIG: .tooLarge
-            case EMFILE, ENFILE: .tooManyOpen
-            case EROFS: .readOnly
             case ENOENT: .notFound
             case EEXIST: .exists
             case EOPNOTSUPP, ENOSYS, EXDEV: .unsupported
@@ -168,7 +163,7 @@ final class ContentFile: Sendable {
             default: .corrupt
             }
         return CloudFSError(
-            code,
+            .ofDisk(number) ?? code,
             "cannot \(what) local content: \(String(cString: strerror(number)))"
         )
     }

@@ -1,3 +1,5 @@
+import Glibc
+
 /// The one error of CloudFS: what happened, to which item, and why.
 public struct CloudFSError: Error, Sendable, CustomStringConvertible {
     /// What kind of failure it is; `ErrnoMapping` gives each an errno.
@@ -68,6 +70,22 @@ public struct CloudFSError: Error, Sendable, CustomStringConvertible {
         switch code {
         case .offline, .timedOut, .cancelled, .claimed, .lockHeld, .tooManyOpen: true
         default: false
+        }
+    }
+}
+
+extension CloudFSError.Code {
+    /// What a failure of the local disk is, if it is one that a person can mend.
+    ///
+    /// Every call on content and on the catalog says the same then, and so does each program.
+    static func ofDisk(_ number: Int32) -> Self? {
+        switch number {
+        case ENOSPC: .diskFull
+        case EDQUOT: .quotaExceeded
+        case EFBIG: .tooLarge
+        case EMFILE, ENFILE: .tooManyOpen
+        case EROFS: .readOnly
+        default: nil
         }
     }
 }

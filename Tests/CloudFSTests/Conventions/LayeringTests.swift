@@ -23,7 +23,7 @@ import Testing
         "CloudFSClient": [],
         "CloudFSControlAPI": ["Control"],
         "Crypto": ["Content", "Provider", "Thumbnails", "Access"],
-        "GRDB": ["Catalog"],
+        "GRDB": ["Catalog"], "GRDBSQLite": ["Catalog"],
         "Hummingbird": ["Control"],
         "NIOCore": ["Provider", "Control"],
         "NIOHTTP1": ["Provider", "Control"],
