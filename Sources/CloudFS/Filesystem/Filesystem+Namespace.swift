@@ -250,7 +250,7 @@ extension Filesystem {
             try writer.unlink(record.id, at: now, notBefore: notBefore, by: request)
             return record.id
         }
-        try didUnlink(id)
+        didUnlink(id)
     }
 
     func removeFolder(
@@ -270,7 +270,7 @@ extension Filesystem {
             try writer.unlink(record.id, at: now, notBefore: notBefore, by: request)
             return record.id
         }
-        try didUnlink(id)
+        didUnlink(id)
     }
 
     private static func child(
@@ -292,13 +292,12 @@ extension Filesystem {
     }
 
     /// Lets go of an item that lost its name, now or with its last handle.
-    private func didUnlink(_ id: ItemID) throws(CloudFSError) {
+    private func didUnlink(_ id: ItemID) {
         if let file = files.live(id) {
             file.state.withLock { $0.isUnlinked = true }
         }
-        try FaultPoint.unlinkNamed.pass()
         // What is being sent right now is erased, or deleted in the cloud, when that has ended.
-        if !uploader.active.contains(id) { try files.eraseIfUnused(id) }
+        if !uploader.active.contains(id) { files.eraseSoon(id) }
         uploader.noteChange()
     }
 
@@ -357,7 +356,7 @@ extension Filesystem {
                 return target?.id
             }
         }
-        if let victim { try didUnlink(victim) }
+        if let victim { didUnlink(victim) }
         uploader.noteChange()
     }
 

@@ -28,6 +28,7 @@ final class OpenFiles: Sendable {
     private let table = Mutex<[ItemID: Slot]>([:])
     private let lastGeneration = Mutex<Int64>(0)
     private let uses = Mutex<[ItemID: Timestamp]>([:])
+    let unsettled = Mutex(Unsettled())
     private static let mostUnsavedUses = 4096
 
     init(
@@ -90,6 +91,16 @@ final class OpenFiles: Sendable {
     /// Forgets a file that was not made.
     func abandon(_ file: OpenFile) { drop(file) }
 
+    /// Another use of a file, if it is in use already; to be released.
+    func retainIfLive(_ id: ItemID) -> OpenFile? {
+        table.withLock { table in
+            guard let file = table[id]?.file else { return nil }
+            table[id]?.uses += 1
+            table[id]?.begun += 1
+            return file
+        }
+    }
+
     /// Another use of a file that is in use already.
     func retain(_ file: OpenFile) {
         table.withLock { table in
@@ -100,7 +111,7 @@ final class OpenFiles: Sendable {
 
     /// Ends one use; the last one stores what the catalog does not know yet.
     ///
-    /// May block on the disk.
+    /// May block on the disk. What the disk refuses is tried again by `settleAgain`.
     func release(_ file: OpenFile) throws(CloudFSError) {
         var settled: UInt64?
         // Again if somebody used it meanwhile, who was not the last and so has stored nothing.
@@ -108,7 +119,7 @@ final class OpenFiles: Sendable {
             do throws(CloudFSError) {
                 try settle(file)
             } catch {
-                drop(file)
+                if !keepUnsettled(file, after: error) { drop(file) }
                 throw error
             }
             settled = begun
@@ -233,8 +244,13 @@ final class OpenFiles: Sendable {
             return uses
         }
         guard !noted.isEmpty else { return }
-        try catalog.write(isLong: true) { writer in
-            for (id, moment) in noted { try writer.setLastUsed(moment, of: id) }
+        do throws(CloudFSError) {
+            try catalog.write(isLong: true) { writer in
+                for (id, moment) in noted { try writer.setLastUsed(moment, of: id) }
+            }
+        } catch {
+            uses.withLock { $0.merge(noted) { newer, _ in newer } }
+            throw error
         }
     }
 

@@ -137,7 +137,8 @@ struct Recovery {
     }
 }
 
-/// Unlinks content files that the catalog durably stopped naming.
+/// Unlinks content files that the catalog durably stopped naming, and stores what could not be
+/// stored before.
 struct Sweeper {
     let files: OpenFiles
     let pool: BlockingPool
@@ -146,18 +147,30 @@ struct Sweeper {
     /// Runs until the task is cancelled.
     func run() async {
         let files = files
+        var pause: Duration?
         while !Task.isCancelled {
-            await files.discards.wait()
+            await files.discards.wait(atMost: pause)
             do throws(CloudFSError) {
                 try await pool.engine {
+                    try files.settleAgain()
                     try Self.sweep(files)
                     try files.saveUses()
                 }
+                pause = nil
             } catch {
-                logger.error("old content could not be unlinked", metadata: ["error": "\(error)"])
+                if pause == nil {
+                    logger.error(
+                        "the disk does not take what is to be stored; it is tried again",
+                        metadata: ["error": "\(error)"]
+                    )
+                }
+                pause = min((pause ?? Self.firstPause / 2) * 2, Self.longestPause)
             }
         }
     }
+
+    private static let firstPause = Duration.milliseconds(250)
+    private static let longestPause = Duration.seconds(30)
 
     /// The bytes go only after the commit that stopped naming them is durable.
     static func sweep(_ files: OpenFiles) throws(CloudFSError) {

@@ -265,7 +265,9 @@ final class Uploader: Sendable {
 
     /// Decides the next step, and ends the row in the same transaction if there is none.
     private func decide(_ id: ItemID) throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
-        guard let live = files.live(id) else { return try decide(id, of: nil) }
+        // A use of its own: whoever uses it now may have looked already whether it can be erased.
+        guard let live = files.retainIfLive(id) else { return try decide(id, of: nil) }
+        defer { releaseLater(live) }
         // Held meanwhile: what a program writes now must not be taken for sent.
         return try live.state.withLock { state throws(CloudFSError) in
             try files.observe(&state, id)
