@@ -17,7 +17,8 @@ final class ChangeFeed: Sendable {
     private let onConnect: @Sendable () -> Void
     private let state = Mutex(State())
     private let hinted = Signal()
-    private let scanNeeded = Signal()
+    let scanNeeded = Signal()
+    let failed = FailedListings()
     let sketched = FolderQueue(limit: looksLimit)
 
     private struct State {
@@ -67,6 +68,7 @@ final class ChangeFeed: Sendable {
                 group.addTask { await self.followHints() }
                 group.addTask { await self.scanWhenNeeded() }
                 group.addTask { await self.lookAtSketches() }
+                group.addTask { await self.listFailedAgain() }
                 group.addTask { await self.stayConnected() }
                 group.addTask { await self.probe() }
             }
@@ -91,8 +93,13 @@ final class ChangeFeed: Sendable {
             }
         }
         connection.setQuota(try await applier.provider.quota())
+        noteConnected()
+    }
+
+    private func noteConnected() {
         connection.didConnect()
         onConnect()
+        failed.noteConnected()
     }
 
     private func stayConnected() async {
@@ -144,10 +151,7 @@ final class ChangeFeed: Sendable {
             let page = try await applier.provider.changes(after: anchor)
             try await note(page.hints)
             anchor = page.anchor
-            if !connection.isOnline {
-                connection.didConnect()
-                onConnect()
-            }
+            if !connection.isOnline { noteConnected() }
         }
     }
 
@@ -358,7 +362,10 @@ final class ChangeFeed: Sendable {
     private func scanWhenNeeded() async {
         while !Task.isCancelled {
             await scanNeeded.wait()
-            guard connection.isOnline else { continue }
+            guard connection.isOnline else {
+                failed.add([], isAll: true)
+                continue
+            }
             do throws(CloudFSError) {
                 let known = try await pool.engine {
                     try self.catalog.read { try $0.lastListedFolder() }
@@ -376,6 +383,7 @@ final class ChangeFeed: Sendable {
                 }
             } catch {
                 connection.didFail(error)
+                failed.add([], isAll: true)
                 logger.notice("comparing with the cloud stopped", metadata: ["error": "\(error)"])
             }
         }
@@ -417,10 +425,11 @@ final class ChangeFeed: Sendable {
     private func processLogging(_ batch: [ItemID]) async {
         do throws(CloudFSError) {
             try await process(batch, depth: .few)
+            failed.noteSuccess()
         } catch {
             connection.didFail(error)
-            // What could not be listed is compared again after the next connection.
             state.withLock { $0.hasCompared = false }
+            failed.add(batch, isAll: false)
             logger.notice("listing stopped", metadata: ["error": "\(error)"])
         }
     }
