@@ -160,8 +160,8 @@ def main() -> int:
     finally:
         trials.finish()
     trials.proof()
-    seen = ", ".join(f"{call} {name} {count}" for (call, name), count in sorted(trials.seen.items()))
-    print(f"programs saw: {seen}")
+    seen = [f"{call} {name} {count}" for (call, name), count in sorted(trials.seen.items())]
+    print(f"programs saw: {', '.join(seen)}")
     for problem in trials.problems:
         print(f"FAILED: {problem}")
     print(f"{'failed' if trials.problems else 'passed'} after {time.monotonic() - begun:.0f} s, "

@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-# In the order of `faults.c`.
+# In the order of `faults.h`.
 AREAS = ["content", "catalog", "cloud", "any"]
-ACTIONS = ["open", "read", "write", "flush", "name", "size", "look", "map", "lock", "attribute"]
+ACTIONS = ["open", "read", "write", "flush", "name", "size", "look", "map", "lock", "attribute",
+           "create"]
 MANNERS = ["refused", "short", "late"]
 # The last of all calls.
 EVER = (1 << 62)
@@ -50,8 +51,8 @@ def kinds() -> list[Kind]:
     }.items() for action in actions.split()]
     for error in errno.ENOSPC, errno.EDQUOT:
         found += [Kind(name, error, lasts=True) for name in (
-            "content-open", "content-write", "content-size", "catalog-open", "catalog-write",
-            "catalog-size", "cloud-open", "cloud-write", "cloud-name")]
+            "content-create", "content-write", "content-size", "catalog-write", "catalog-size",
+            "cloud-create", "cloud-write", "cloud-name")]
         found += [Kind(name, error) for name in ("content-flush", "catalog-flush")]
     found += [Kind("any-open", errno.EMFILE), Kind("any-open", errno.ENFILE, lasts=True)]
     found += [Kind(name, errno.EIO, lasts=True) for name in (
