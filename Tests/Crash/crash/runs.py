@@ -8,14 +8,14 @@ import threading
 import time
 from pathlib import Path
 
-from crash import points, work
+from crash import points, programs, work
 from crash.drive import Disk, Drive, Watchdog
 from crash.tree import Failure, differences, walk
 
-USUAL = [work.Saves, work.Calls, work.Database, work.Commits, work.Unpacking, work.Mirroring,
-         work.Elsewhere]
+USUAL = [work.Saves, work.Calls, programs.Database, programs.Commits, programs.Unpacking,
+         programs.Mirroring, work.Elsewhere]
 # Those whose programs flush what they write.
-FLUSHING = [work.Saves, work.Calls, work.Database, work.Commits]
+FLUSHING = [work.Saves, work.Calls, programs.Database, programs.Commits]
 
 
 class Run:
@@ -86,6 +86,9 @@ class Run:
         try:
             load.run()
         except OSError as error:
+            # What programs say has no number.
+            if self.tolerates_errors and error.errno not in (None, errno.EIO):
+                self.failures.append(f"{load.name} saw another error than EIO: {error!r}")
             end = time.monotonic() + 5
             while self.drive.is_running and not self.is_cut and not self.tolerates_errors:
                 if time.monotonic() > end:

@@ -25,6 +25,8 @@ class Node(NamedTuple):
     mode: int = 0
     attributes: tuple[tuple[str, bytes], ...] = ()
     inode: int | None = None
+    # Of a file, in nanoseconds; `None` if nobody has looked since it was written.
+    modified: int | None = None
     # Whether a power failure must leave these bytes.
     flushed: bool = False
 
@@ -42,7 +44,7 @@ def look(path: str) -> Node:
     attributes = tuple((name, os.getxattr(path, name)) for name in names)
     if stat.S_ISDIR(status.st_mode):
         return Node("folder", b"", mode, attributes, status.st_ino)
-    return Node("file", read(path), mode, attributes, status.st_ino)
+    return Node("file", read(path), mode, attributes, status.st_ino, status.st_mtime_ns)
 
 
 def read(path: str) -> bytes:
@@ -78,7 +80,8 @@ def describe(node: Node | None) -> str:
     if node is None:
         return "nothing"
     attributes = " ".join(f"{name}={value!r}" for name, value in node.attributes)
-    return (f"{node.kind} {node.mode:o} inode {node.inode} {len(node.data)} bytes "
+    return (f"{node.kind} {node.mode:o} inode {node.inode} {len(node.data)} bytes of "
+            f"{node.modified} "
             f"{node.data[:24]!r} {attributes}")
 
 
@@ -95,6 +98,8 @@ def differences(wanted: Nodes, found: Nodes, written: tuple[str, bytes] | None =
             same = want._replace(inode=None, flushed=False)
             if written and path == written[0] and is_mix(have.data, written[1], want.data):
                 same = same._replace(data=have.data)
+            if want.modified is None:
+                same = same._replace(modified=have.modified)
             known = not inodes or want.inode is None or want.inode == have.inode
             if same == have._replace(inode=None, flushed=False) and known:
                 continue
@@ -177,7 +182,7 @@ class Tree:
         if name not in self.nodes:
             after = self.nodes | {name: Node("file", mode=0o644, flushed=True)}
         elif flags & os.O_TRUNC:
-            after = self.changed(name, data=b"", flushed=False)
+            after = self.changed(name, data=b"", modified=None, flushed=False)
         else:
             after = self.nodes
         is_new = name not in self.nodes
@@ -198,12 +203,30 @@ class Tree:
             if count != len(data):
                 raise Failure(f"{name}: {count} of {len(data)} bytes were written")
 
-        self.call(self.changed(name, data=new, flushed=False), work, (name, old))
+        self.call(self.changed(name, data=new, modified=None, flushed=False), work, (name, old))
+
+    def close(self, file: int, name: str) -> None:
+        """Closes it, and notes the time that it has from now on."""
+        try:
+            self.call(self.nodes, lambda: os.close(file))
+        except Stopped:
+            os.close(file)
+            raise
+        self.learn_time(name)
+
+    def learn_time(self, name: str) -> None:
+        status = os.lstat(self.path(name))
+        self.nodes = self.changed(name, modified=status.st_mtime_ns)
 
     def truncate(self, name: str, size: int) -> None:
         data = self.nodes[name].data[:size].ljust(size, b"\0")
-        self.call(self.changed(name, data=data, flushed=False),
+        self.call(self.changed(name, data=data, modified=None, flushed=False),
                   lambda: os.truncate(self.path(name), size))
+        self.learn_time(name)
+
+    def set_time(self, name: str, moment: int) -> None:
+        self.call(self.changed(name, modified=moment),
+                  lambda: os.utime(self.path(name), ns=(moment, moment)))
 
     def chmod(self, name: str, mode: int) -> None:
         self.call(self.changed(name, mode=mode), lambda: os.chmod(self.path(name), mode))
@@ -296,8 +319,10 @@ class Tree:
         """
         if not cloud.is_dir():
             return
-        for path, node in walk(os.fspath(cloud)).items():
-            if node.kind != "file" or node.data in self.whole:
+        there = {path: node for path, node in walk(os.fspath(cloud)).items()
+                 if node.kind == "file"}
+        for path, node in there.items():
+            if node.data in self.whole:
                 continue
             if self.pending and self.pending[1] and not replaced(path):
                 # The write that was in flight may have been sent in part.
@@ -306,3 +331,5 @@ class Tree:
                     continue
             raise Failure(f"the cloud has a state of {self.name}/{path} that there never was: "
                           + describe(node))
+        # No daemon runs: what was sent before is there, and what will be is what is here.
+        self.whole = {node.data for node in [*there.values(), *self.nodes.values()]}
