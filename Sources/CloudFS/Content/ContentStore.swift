@@ -33,7 +33,13 @@ final class ContentStore: Sendable {
         let descriptor = Glibc.open(path(item, generation), flags, 0o600)
         guard descriptor >= 0 else { throw ContentFile.failure("create") }
         let file = ContentFile(descriptor: descriptor)
-        if size > 0 { try file.truncate(to: size) }
+        do throws(CloudFSError) {
+            if size > 0 { try file.truncate(to: size) }
+        } catch {
+            // Nothing names it, so nobody would.
+            unlink(path(item, generation))
+            throw error
+        }
         return file
     }
 

@@ -128,6 +128,8 @@ extension Filesystem {
             ) { record, writer in
                 let content = try files.store.create(record.id, generation: generation, size: 0)
                 unnamed = record.id
+                // After a crash the content tells the time.
+                try content.setModified(record.item.metadata.modified)
                 try FaultPoint.createFiled.pass()
                 let isHeir = try writer.inheritBase(
                     record.id,
@@ -297,7 +299,7 @@ extension Filesystem {
             file.state.withLock { $0.isUnlinked = true }
         }
         // What is being sent right now is erased, or deleted in the cloud, when that has ended.
-        if !uploader.active.contains(id) { files.eraseSoon(id) }
+        if !uploader.erasesLater(id) { files.eraseSoon(id) }
         uploader.noteChange()
     }
 

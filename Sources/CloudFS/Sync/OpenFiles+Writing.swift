@@ -121,6 +121,8 @@ extension OpenFiles {
         let (generation, content) = try makeContent(for: id, size: 0)
         let now = clocks.now()
         do {
+            // After a crash the content tells the time.
+            try content.setModified(now)
             try catalog.write { writer in
                 try writer.discard(try writer.reader.existing(id))
                 try writer.setContent(of: id, generation: generation, residency: .resident)

@@ -16,6 +16,8 @@ final class Uploader: Sendable {
 
     private struct State {
         var active: Set<ItemID> = []
+        /// Those of them that lost their names meanwhile.
+        var nameless: Set<ItemID> = []
         var isPaused = false
         /// Whether changes were noted that `wake` will tell of.
         var isLookDue = false
@@ -138,8 +140,22 @@ final class Uploader: Sendable {
         max(RetrySchedule.userInterval, files.quietTime * Self.quietTimesOfOpenFiles) * 2
     }
 
+    /// Whether an item that lost its name is being sent: it is erased when that has ended.
+    func erasesLater(_ id: ItemID) -> Bool {
+        state.withLock { state in
+            guard state.active.contains(id) else { return false }
+            state.nameless.insert(id)
+            return true
+        }
+    }
+
     private func finish(_ id: ItemID) {
-        state.withLock { _ = $0.active.remove(id) }
+        let isNameless = state.withLock { state in
+            state.active.remove(id)
+            return state.nameless.remove(id) != nil
+        }
+        // The outbox may have nothing more of it to say.
+        if isNameless { Task { try await pool.engine { self.files.eraseSoon(id) } } }
         feed.lookAgain()
         wake.raise()
     }
