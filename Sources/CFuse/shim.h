@@ -44,7 +44,9 @@ static inline int cfuse_session_loop(struct fuse_session *session, struct fuse_l
 static inline int cfuse_reply_fd(fuse_req_t request, int fd, off_t offset, size_t count)
 {
     struct fuse_bufvec source = FUSE_BUFVEC_INIT(count);
-    source.buf[0].flags = (enum fuse_buf_flags)(FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK);
+    // To the kernel an answer that is too short is the end of the file: the disk is asked again.
+    source.buf[0].flags =
+        (enum fuse_buf_flags)(FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK | FUSE_BUF_FD_RETRY);
     source.buf[0].fd = fd;
     source.buf[0].pos = offset;
     return fuse_reply_data(request, &source, (enum fuse_buf_copy_flags)0);
