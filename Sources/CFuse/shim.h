@@ -9,6 +9,11 @@
 // do not import it could not use their members.
 #pragma clang module import SwiftGlibc
 
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <stddef.h>
 #include <fuse3/fuse_lowlevel.h>
 #include <fuse3/fuse_log.h>
@@ -40,13 +45,43 @@ static inline int cfuse_session_loop(struct fuse_session *session, struct fuse_l
     return fuse_session_loop_mt(session, config);
 }
 
-// FUSE_BUFVEC_INIT is a compound literal; the kernel takes the bytes from `fd` without a copy here.
+// Whether the kernel has all of a range of a file in memory: cachestat(2), Linux 6.5.
+static inline int cfuse_is_cached(int fd, off_t offset, size_t count)
+{
+    const uint64_t page = 4096;
+    uint64_t range[2] = {(uint64_t)offset, count}, pages[5] = {0};
+    if (count == 0 || syscall(451, fd, range, pages, 0) != 0) return 0;
+    return pages[0] >= (range[0] + count - 1) / page - range[0] / page + 1;
+}
+
+// Reads from the disk, all or nothing: an answer that is too short is the end of the file to the
+// kernel, and programs see zeros or less of the file where the disk failed in the middle.
+static inline int cfuse_reply_read(fuse_req_t request, int fd, off_t offset, size_t count)
+{
+    char *bytes = malloc(count + 1);
+    if (!bytes) return fuse_reply_err(request, ENOMEM);
+    size_t filled = 0;
+    int failure = 0;
+    while (filled < count) {
+        ssize_t step = pread(fd, bytes + filled, count - filled, offset + (off_t)filled);
+        if (step < 0 && errno == EINTR) continue;
+        if (step < 0) failure = errno;
+        if (step <= 0) break;
+        filled += (size_t)step;
+    }
+    int result = failure ? fuse_reply_err(request, failure)
+                         : fuse_reply_buf(request, bytes, filled);
+    free(bytes);
+    return result;
+}
+
+// FUSE_BUFVEC_INIT is a compound literal; the kernel takes the bytes from `fd` without a copy here
+// if it has them in memory, where no disk can fail.
 static inline int cfuse_reply_fd(fuse_req_t request, int fd, off_t offset, size_t count)
 {
+    if (!cfuse_is_cached(fd, offset, count)) return cfuse_reply_read(request, fd, offset, count);
     struct fuse_bufvec source = FUSE_BUFVEC_INIT(count);
-    // To the kernel an answer that is too short is the end of the file: the disk is asked again.
-    source.buf[0].flags =
-        (enum fuse_buf_flags)(FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK | FUSE_BUF_FD_RETRY);
+    source.buf[0].flags = (enum fuse_buf_flags)(FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK);
     source.buf[0].fd = fd;
     source.buf[0].pos = offset;
     return fuse_reply_data(request, &source, (enum fuse_buf_copy_flags)0);

@@ -114,6 +114,10 @@ ssize_t pread(int file, void *bytes, size_t count, off_t offset) {
 
 ssize_t pread64(int file, void *bytes, size_t count, off64_t offset) {
     REAL(pread64);
+    // libfuse's, of what the kernel has in memory: nothing comes in part from there.
+    if (page && page->manner == SHORT && page->area == CONTENT) {
+        return real(file, bytes, count, offset);
+    }
     TRANSFER(READ, file, real(file, bytes, count, offset));
 }
 
@@ -134,26 +138,27 @@ ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t offset) {
 
 ssize_t sendfile(int to, int from, off_t *offset, size_t count) {
     REAL(sendfile);
-    if (fails(__func__, WRITE, to)) FAIL(-1, 0);
+    if (page && page->manner != SHORT && fails(__func__, WRITE, to)) FAIL(-1, 0);
     TRANSFER(READ, from, real(to, from, offset, count));
 }
 
 ssize_t sendfile64(int to, int from, off64_t *offset, size_t count) {
     REAL(sendfile64);
-    if (fails(__func__, WRITE, to)) FAIL(-1, 0);
+    if (page && page->manner != SHORT && fails(__func__, WRITE, to)) FAIL(-1, 0);
     TRANSFER(READ, from, real(to, from, offset, count));
 }
 
 ssize_t splice(int from, off64_t *in, int to, off64_t *out, size_t count, unsigned flags) {
     REAL(splice);
-    if (fails(__func__, READ, from)) FAIL(-1, 0);
+    // From memory to the kernel nothing comes in part: what is not there is read by `pread`.
+    if (page && page->manner != SHORT && fails(__func__, READ, from)) FAIL(-1, 0);
     TRANSFER(WRITE, to, real(from, in, to, out, count, flags));
 }
 
 ssize_t copy_file_range(
     int from, off64_t *in, int to, off64_t *out, size_t count, unsigned flags) {
     REAL(copy_file_range);
-    if (fails(__func__, READ, from)) FAIL(-1, 0);
+    if (page && page->manner != SHORT && fails(__func__, READ, from)) FAIL(-1, 0);
     TRANSFER(WRITE, to, real(from, in, to, out, count, flags));
 }
 
