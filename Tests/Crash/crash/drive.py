@@ -26,6 +26,24 @@ def run(*command: str, limit: float = 60, **options: object) -> subprocess.Compl
                           capture_output=True, **options)  # type: ignore[call-overload]
 
 
+def members(group: int) -> dict[int, bool]:
+    """The processes of a group that are not over, and whether the kernel only holds a rest of them.
+
+    Such a rest is a thread that it keeps behind a request, of a process that is dead.
+    """
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[2]) == group:
+                is_dead = fields[0] == "Z"
+                if not is_dead or len(list((folder / "task").iterdir())) > 1:
+                    found[int(folder.name)] = is_dead
+        except (OSError, IndexError):
+            pass
+    return found
+
+
 class Drive:
     """One drive: its cloud, its state, its mountpoint, and the daemon of the moment."""
 
@@ -44,7 +62,8 @@ class Drive:
             "XDG_DATA_HOME": str(folder / "home"), "TMPDIR": str(folder),
         }
         self.process: subprocess.Popen[bytes] | None = None
-        self.old: list[subprocess.Popen[bytes]] = []
+        # The groups of daemons of which the kernel held a rest when they were killed.
+        self.old: list[int] = []
         self.options = ["--quiet-time", "300ms"]
         self.aborts = 0
         self.lingering = 0
@@ -89,7 +108,20 @@ class Drive:
 
     @property
     def is_running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
+        """Whether supervisor or worker is there."""
+        if self.process is None:
+            return False
+        return self.process.poll() is None or False in members(self.process.pid).values()
+
+    @property
+    def lingers(self) -> bool:
+        """Whether the kernel still holds a rest of a daemon that was killed."""
+        return any(members(group) for group in self.old)
+
+    @property
+    def takeovers(self) -> int:
+        """How often a worker was lost, and another one took its place."""
+        return self.log.read_text(errors="replace").count("another one takes over")
 
     @property
     def was_killed(self) -> bool:
@@ -106,14 +138,35 @@ class Drive:
         """Ends the daemon as the kernel would; one that does not end is left to the next start."""
         if self.process is None:
             return
-        if self.process.poll() is None:
-            self.process.kill()
-            try:
-                self.process.wait(limit)
-            except subprocess.TimeoutExpired:
+        group = self.process.pid
+        if self.is_running:
+            os.killpg(group, signal.SIGKILL)
+            self.process.wait(limit)
+            end = time.monotonic() + limit
+            while members(group) and time.monotonic() < end:
+                time.sleep(0.005)
+            if members(group):
                 self.lingering += 1
-                self.old.append(self.process)
+                self.old.append(group)
         self.process = None
+
+    def kill_worker(self, limit: float = 30) -> None:
+        """Ends the worker alone, and waits until another one serves."""
+        assert self.process is not None
+        served = self.served
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+        end = time.monotonic() + limit
+        while self.served == served:
+            if time.monotonic() > end or self.process.poll() is not None:
+                raise Failure(f"no other worker came up:\n{self.last_words()}")
+            time.sleep(0.01)
+
+    @property
+    def served(self) -> int:
+        """How often another worker has begun to serve."""
+        return self.log.read_text(errors="replace").count("another worker has taken over")
 
     def stop(self, limit: float = 60) -> int:
         """Asks the daemon to end, and gives its status."""
@@ -175,14 +228,14 @@ class Drive:
     def dispose(self) -> None:
         """Leaves nothing behind."""
         self.kill()
-        if self.old and any(process.poll() is None for process in self.old):
+        if self.lingers:
             self.abort("a daemon that was killed still holds its mount")
         self.detach()
-        for process in self.old:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                print(f"the daemon {process.pid} cannot be ended", flush=True)
+        end = time.monotonic() + 10
+        while self.lingers and time.monotonic() < end:
+            time.sleep(0.05)
+        if self.lingers:
+            print("a daemon cannot be ended", flush=True)
 
 
 class Watchdog:

@@ -103,7 +103,7 @@ class Run:
         for load in self.workloads:
             load.stop.set()
             load.interrupt()
-        self.join(5 if any(old.poll() is None for old in self.drive.old) else 20)
+        self.join(5 if self.drive.lingers else 20)
 
     def join(self, limit: float) -> None:
         """Waits for the workloads; those that hang are freed, unless the next start can do it."""
@@ -209,6 +209,55 @@ class Run:
                 waiting.append(point)
         return [name for name in (only or points.names()) if name not in self.hits] \
             if is_enough else []
+
+    # Workers
+
+    def outlive_each(self, count: int, only: list[str]) -> list[str]:
+        """Workers end at every point and at random moments, and no program may notice."""
+        waiting = [name for name in only or points.names() if not points.is_at_start(name)]
+        wanted = list(waiting)
+        self.random.shuffle(waiting)
+        while self.kills < count or waiting:
+            point = waiting.pop(0) if waiting else None
+            begun, before = time.monotonic(), self.kills
+            self.outlive_once(point)
+            what = "random moments" if point is None else point if point in self.hits \
+                else f"missed {point}"
+            print(f"{self.kills - before} workers: {what} ({time.monotonic() - begun:.1f} s)",
+                  flush=True)
+            if point and point not in self.hits and self.tries[point] < 4:
+                waiting.append(point)
+        return [name for name in wanted if name not in self.hits]
+
+    def outlive_once(self, point: str | None) -> None:
+        self.start()
+        self.check()
+        if self.drive.stop() != 0:
+            raise Failure(f"the daemon ended with a failure:\n{self.drive.last_words()}")
+        faults, mark = "", self.drive.log.stat().st_size
+        if point:
+            attempt = self.tries[point] = self.tries.get(point, 0) + 1
+            faults = f"{point}=crash@{self.random.randrange(3) if attempt == 1 else 0}"
+        served = self.drive.served
+        # One that dies before the drive is usable is not replaced.
+        if not self.drive.start(faults, may_refuse=bool(faults)):
+            return
+        self.begin()
+        end = time.monotonic() + (10 if point else self.random.random())
+        while time.monotonic() < end and self.drive.served == served:
+            time.sleep(0.02)
+        if point and self.has_failed(point, mark):
+            self.hits[point] = self.hits.get(point, 0) + 1
+            self.kills += 1
+        for _ in range(self.random.randrange(1, 4)):
+            self.drive.kill_worker()
+            self.kills += 1
+            time.sleep(self.random.random() / 2)
+        self.end_work()
+        self.require_no_failure()
+        if self.drive.stop() != 0:
+            raise Failure(f"the daemon ended with a failure:\n{self.drive.last_words()}")
+        self.check_cloud()
 
     # Failures
 

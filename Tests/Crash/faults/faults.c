@@ -36,7 +36,7 @@ __attribute__((constructor)) static void begin(void) {
 
 static enum area area_of_path(const char *path) {
     if (strncmp(path, cloud_root, cloud_length - 1) == 0) return CLOUD;
-    if (strncmp(path, "/memfd:cloudfs", 14) == 0) return CONTENT;
+    if (strncmp(path, "/memfd:cloudfs-snapshot", 23) == 0) return CONTENT;
     if (strncmp(path, state_root, state_length) != 0) return NONE;
     const char *rest = path + state_length;
     if (strncmp(rest, "catalog.sqlite", 14) == 0) return CATALOG;

@@ -192,7 +192,7 @@ class Run:
                 # What cannot come into a mapping is SIGBUS, and what cannot leave it EIO.
                 if error.errno not in allowed | ({errno.EIO} if call == "map" else set()):
                     raise Failure(f"{step.name}: {call} failed with {name}: {error}")
-        if not self.drive.is_running:
+        if not self.drive.is_running or self.drive.takeovers:
             raise Failure(f"the daemon ended:\n{self.drive.last_words()}")
 
     def end_round(self) -> None:
