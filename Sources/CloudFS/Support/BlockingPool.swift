@@ -9,18 +9,35 @@ import Synchronization
 /// task can stop every other task. Tasks await their blocking work here instead. The threads are
 /// the pool's own: libdispatch would share its few with the cooperative pool.
 public final class BlockingPool: Sendable {
-    private let workers: Workers
+    private let workers: Workers?
+    private let runner: Runner
+
+    /// Sees to it that a piece of work is run, soon and once.
+    typealias Runner = @Sendable (_ work: @escaping @Sendable () -> Void) -> Void
 
     /// - Parameters:
     ///   - name: Shown as the threads' name.
     ///   - width: How many pieces of work run at once; the others wait in order.
     public init(name: String, width: Int) {
         precondition(width > 0, "a pool needs a thread")
-        workers = Workers(name: name, width: width)
+        let workers = Workers(name: name, width: width)
+        self.workers = workers
+        runner = { workers.add($0) }
+    }
+
+    /// A pool without threads: `runner` has its work done where and when it likes.
+    init(runner: @escaping Runner) {
+        workers = nil
+        self.runner = runner
+    }
+
+    /// Another pool, with threads of its own if this one has any.
+    func another(name: String, width: Int) -> BlockingPool {
+        workers == nil ? BlockingPool(runner: runner) : BlockingPool(name: name, width: width)
     }
 
     deinit {
-        workers.end()
+        workers?.end()
     }
 
     /// Runs `work` on one of the pool's threads and returns what it returns.
@@ -28,7 +45,7 @@ public final class BlockingPool: Sendable {
         _ work: @escaping @Sendable () throws -> Value
     ) async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
-            workers.add { continuation.resume(with: Result(catching: work)) }
+            runner { continuation.resume(with: Result(catching: work)) }
         }
     }
 }

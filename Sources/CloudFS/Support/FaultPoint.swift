@@ -20,6 +20,8 @@ struct Fault: Sendable {
         case kill
         /// The same for this process alone.
         case crash
+        /// Tells the test, and goes on.
+        case tell(@Sendable () -> Void)
     }
 
     var effect: Effect
@@ -62,6 +64,7 @@ struct FaultPoint: Sendable {
         case .block: arm.waitOnThread()
         case .kill: FaultTable.killProcess(withCompanion: true)
         case .crash: FaultTable.killProcess(withCompanion: false)
+        case .tell(let listener): listener()
         }
     }
 
@@ -78,6 +81,7 @@ struct FaultPoint: Sendable {
         case .block: await arm.waitInTask()
         case .kill: FaultTable.killProcess(withCompanion: true)
         case .crash: FaultTable.killProcess(withCompanion: false)
+        case .tell(let listener): listener()
         }
     }
 
