@@ -208,6 +208,19 @@ extension CatalogWriter {
         )
     }
 
+    /// Stores that ranges of a partial file were written here, so that nothing is fetched there.
+    func addRanges(_ ranges: [Range<Int64>], of id: ItemID) throws {
+        for range in ranges {
+            try execute(
+                """
+                INSERT INTO range (item, lower, upper) VALUES (?, ?, ?)
+                ON CONFLICT (item, lower) DO UPDATE SET upper = max(upper, excluded.upper)
+                """,
+                [id.rawValue, range.lowerBound, range.upperBound]
+            )
+        }
+    }
+
     /// Makes a file with content a placeholder again; the content file is unlinked later.
     func dropContent(of record: ItemRecord) throws {
         try discard(record)

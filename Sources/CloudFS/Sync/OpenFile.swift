@@ -81,6 +81,8 @@ final class OpenFile: Sendable {
         var timer: Duration?
         /// Bytes that were filled since the present ranges were last stored.
         var unstoredBytes: Int64 = 0
+        /// What of a partial file the catalog knows to be here.
+        var storedRanges = ByteRangeSet()
 
         var handles = 0
         var writers = 0

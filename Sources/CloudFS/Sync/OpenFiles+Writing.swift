@@ -73,13 +73,11 @@ extension OpenFiles {
             let written = try receive(content, offset, count)
             guard written > 0 else { return (0, []) }
             let end = offset + Int64(written)
-            var actions: [HydrationPlan.Action] = []
             let now = clocks.elapsed()
-            if offset > state.size {
-                // The gap between the old end and the write is zeros, not bytes of the base.
-                actions += handle(.localWrite(state.size..<offset), &state, now)
-            }
-            actions += handle(.localWrite(offset..<end), &state, now)
+            // The gap between the old end and the write is zeros, not bytes of the base.
+            let start = min(offset, state.size)
+            var actions = handle(.localWrite(start..<end), &state, now)
+            try storeLocal(start..<end, state: &state, file.id)
             actions += handle(.completeAll(forced: true), &state, now)
             state.unstoredBytes += Int64(written)
             state.didChange(at: clocks.now())
@@ -107,10 +105,29 @@ extension OpenFiles {
             state.didChange(at: clocks.now())
             state.size = size
             try save(&state, file.id)
+            try storeLocal(size..<Int64.max, state: &state, file.id)
             return actions
         }
         discards.raise()
         return actions
+    }
+
+    /// Stores which bytes of a partial file are its own, not those of its base: whatever becomes of
+    /// this process, nothing is fetched over them.
+    ///
+    /// Not flushed first, as the bytes are not: both survive this process. A power failure can
+    /// leave zeros where a program wrote and has not called `fsync`.
+    private func storeLocal(
+        _ range: Range<Int64>,
+        state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) {
+        guard let plan = state.plan else { return }
+        let range = range.clamped(to: 0..<plan.size)
+        let ranges = state.storedRanges.missing(in: range)
+        guard !ranges.isEmpty else { return }
+        try catalog.write { try $0.addRanges(ranges, of: id) }
+        state.storedRanges.insert(range)
     }
 
     /// Begins an empty generation: nothing of the old content is needed, so nothing is fetched.
@@ -171,6 +188,7 @@ extension OpenFiles {
             try content.allocate(mode: mode.rawValue, offset: offset, count: count)
             if mode.erases {
                 actions += handle(.localWrite(offset..<end), &state, clocks.elapsed())
+                try storeLocal(offset..<end, state: &state, file.id)
             }
             if !mode.keepsSize, end > state.size {
                 actions += handle(
@@ -178,6 +196,7 @@ extension OpenFiles {
                     &state,
                     clocks.elapsed()
                 )
+                try storeLocal(min(state.size, end)..<end, state: &state, file.id)
                 state.size = end
             }
             actions += handle(.completeAll(forced: true), &state, clocks.elapsed())

@@ -177,7 +177,7 @@ final class OpenFiles: Sendable {
         state.hasNewer = newer != nil
         state.isUnlinked = name == nil
         if state.residency != .resident {
-            state.plan = plan(for: state, present: ranges)
+            state.plan = plan(for: &state, stored: ranges)
         }
         state.isLoaded = true
     }
@@ -202,12 +202,19 @@ final class OpenFiles: Sendable {
         return actions
     }
 
-    private func plan(for state: OpenFile.State, present: [Range<Int64>]) -> HydrationPlan {
-        var set = ByteRangeSet()
-        for range in present { set.insert(range) }
+    private func plan(
+        for state: inout OpenFile.State,
+        stored: [Range<Int64>]
+    ) -> HydrationPlan {
+        state.storedRanges = ByteRangeSet()
+        for range in stored { state.storedRanges.insert(range) }
+        let size = state.base?.size ?? 0
+        var present = state.storedRanges
+        // What was cut off here, perhaps right before a crash, does not come back.
+        if state.isDirty, state.size < size { present.insert(state.size..<size) }
         return HydrationPlan(
-            size: state.base?.size ?? 0,
-            present: set,
+            size: size,
+            present: present,
             policy: hydration.policy,
             settings: hydration.settings
         )
@@ -331,6 +338,7 @@ final class OpenFiles: Sendable {
         try catalog.write { writer in
             try writer.setRanges(plan.present.ranges, of: id, localBytes: allocated)
         }
+        state.storedRanges = plan.present
         state.unstoredBytes = 0
     }
 }
