@@ -126,13 +126,22 @@ extension Uploader {
         of sent: SentRecord,
         _ facts: OutboxFacts
     ) async throws(CloudFSError) {
-        let base = BaseRecord(of: sent.item, in: sent.parent, remote)
+        var base = BaseRecord(of: sent.item, in: sent.parent, remote)
+        if sent.isMove, facts.facts.kind == .file, let moved = facts.base,
+            moved.version.content != base.version.content
+        {
+            // Somebody has written it in its new place: what is here is the version that was moved,
+            // and a listing compares the two.
+            (base.version, base.size, base.modified) = (moved.version, moved.size, moved.modified)
+            feed.hint([sent.parent])
+        }
+        let known = base
         guard facts.facts.kind == .file, facts.facts.place != nil, facts.facts.isResident,
             !sent.isMove
         else {
             return try await pool.engine {
                 _ = try self.catalog.write {
-                    try $0.recordBase(base, replacing: sent.base(of: base), at: self.clocks.now())
+                    try $0.recordBase(known, replacing: sent.base(of: known), at: self.clocks.now())
                 }
                 self.refreshBase(of: sent.item)
             }
@@ -144,8 +153,8 @@ extension Uploader {
             _ = try self.finishUpload(
                 of: file,
                 sameAt.map { SentContent(changeCount: $0) },
-                base,
-                replacing: sent.base(of: base),
+                known,
+                replacing: sent.base(of: known),
                 // What was sent with the bytes is not known; it is sent once more if it changed.
                 changed: Timestamp(nanoseconds: .min)
             )
