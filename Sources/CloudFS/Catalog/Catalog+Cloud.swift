@@ -146,6 +146,8 @@ extension CatalogReader {
             guard let base = try base(named: name.bytes, in: current) else { return nil }
             current = base.item
         }
+        // Something else may have had the place when this machine last looked.
+        guard try current == root || item(current)?.item.kind == .folder else { return nil }
         return current
     }
 

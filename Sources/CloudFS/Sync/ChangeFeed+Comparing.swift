@@ -57,6 +57,15 @@ extension ChangeFeed {
         if let failure { throw failure }
     }
 
+    /// Lists folders whose places are known now, and were not when they were to be listed.
+    func lookWhereTheyAre() async throws(CloudFSError) {
+        guard !applier.whereabouts.isEmpty else { return }
+        let found = try await pool.engine {
+            try self.catalog.read { try self.applier.whereabouts.takeFound($0, root: self.root) }
+        }
+        if !found.isEmpty { hint(found) }
+    }
+
     private struct Listing: Sendable {
         var folder: ItemID
         var result: Result<RemoteApplier.Outcome, CloudFSError>

@@ -11,7 +11,7 @@ final class ChangeFeed: Sendable {
     private let container: ContainerID
     /// How long a listing of a folder counts as fresh.
     private let listingAge: Duration
-    private let root: ItemID
+    let root: ItemID
     let logger: Logger
     /// Called when the cloud is reached, for the first time or again.
     private let onConnect: @Sendable () -> Void
@@ -31,7 +31,10 @@ final class ChangeFeed: Sendable {
         var flights: [ItemID: Task<Result<RemoteApplier.Outcome, CloudFSError>, Never>] = [:]
         /// When folders were last listed, or somebody's opening them led to it.
         var looks: [ItemID: Duration] = [:]
-        var hasCompared = false
+        /// How often something made a comparison of everything necessary.
+        var occasions: UInt64 = 1
+        /// Up to which of them it was made.
+        var compared: UInt64 = 0
         /// How many list folders that nobody listed before.
         var firstListings = 0
     }
@@ -57,7 +60,10 @@ final class ChangeFeed: Sendable {
     }
 
     /// Whether the whole container was compared since the connection was made.
-    var hasCompared: Bool { state.withLock { $0.hasCompared } }
+    var hasCompared: Bool { state.withLock { $0.compared == $0.occasions } }
+
+    /// Notes that everything must be compared, also if a comparison is under way.
+    private func needComparison() { state.withLock { $0.occasions += 1 } }
 
     // MARK: - Running
 
@@ -135,7 +141,13 @@ final class ChangeFeed: Sendable {
                     logger.debug("still out of reach", metadata: ["error": "\(error)"])
                 }
             }
+            compareIfNeeded()
         }
+    }
+
+    /// Goes on with a comparison that stopped when the cloud went out of reach.
+    private func compareIfNeeded() {
+        if !hasCompared { scanNeeded.raise() }
     }
 
     private func pause(_ delay: Duration) async {
@@ -145,20 +157,23 @@ final class ChangeFeed: Sendable {
 
     private func follow() async throws(CloudFSError) {
         var anchor = try await applier.provider.changes(after: nil).anchor
-        state.withLock { $0.hasCompared = false }
+        needComparison()
         scanNeeded.raise()
         while !Task.isCancelled {
             let page = try await applier.provider.changes(after: anchor)
             try await note(page.hints)
             anchor = page.anchor
-            if !connection.isOnline { noteConnected() }
+            if !connection.isOnline {
+                noteConnected()
+                compareIfNeeded()
+            }
         }
     }
 
     /// Takes all hints of a page together: an item that moved is in two of them.
     func note(_ hints: [ChangeHint]) async throws(CloudFSError) {
         if hints.contains(.subtree(.root)) {
-            state.withLock { $0.hasCompared = false }
+            needComparison()
             scanNeeded.raise()
         }
         let folders = try await pool.engine {
@@ -184,6 +199,9 @@ final class ChangeFeed: Sendable {
         _ reader: CatalogReader
     ) throws -> [ItemID] {
         var path = path
+        if try reader.folder(at: path, root: root) == nil {
+            applier.whereabouts.noteUnknown(path)
+        }
         while true {
             if let folder = try reader.folder(at: path, root: root) {
                 guard isSubtree else { return [folder] }
@@ -331,6 +349,7 @@ final class ChangeFeed: Sendable {
                     let outcome = try await self.applier.refresh(folder, depth: depth)
                     self.noteSkipped(outcome.skipped, in: folder)
                     if outcome.isBlurred { self.noteBlurred(folder) }
+                    try await self.lookWhereTheyAre()
                     return .success(outcome)
                 } catch {
                     if error.code == .notFound { self.noteSkipped([], in: folder) }
@@ -370,10 +389,11 @@ final class ChangeFeed: Sendable {
                 let known = try await pool.engine {
                     try self.catalog.read { try $0.lastListedFolder() }
                 }
+                let occasion = state.withLock { $0.occasions }
                 try await scanUnlisted()
                 if !hasCompared {
                     if let known { try await compareAll(through: known) }
-                    state.withLock { $0.hasCompared = true }
+                    state.withLock { $0.compared = occasion }
                     let sketched = try await pool.engine {
                         try self.catalog.read {
                             try $0.sketchedFolders(itemLimit: Self.firstDetails)
@@ -428,7 +448,8 @@ final class ChangeFeed: Sendable {
             failed.noteSuccess()
         } catch {
             connection.didFail(error)
-            state.withLock { $0.hasCompared = false }
+            // What could not be listed is compared again after the next connection.
+            needComparison()
             failed.add(batch, isAll: false)
             logger.notice("listing stopped", metadata: ["error": "\(error)"])
         }

@@ -18,7 +18,8 @@ final class RemoteApplier: Sendable {
     let precedence: Precedence
     /// Stores what comparisons found, one page after the other: who stores something for a program
     /// waits for one of them at most.
-    private let comparing = BlockingPool(name: "cloudfs.comparing", width: 1)
+    private let comparing: BlockingPool
+    let whereabouts = Whereabouts()
     private let detailsLeft = Mutex(firstDetails)
     /// Whether the catalog knows that the container is not empty.
     private let hasItems = Atomic(false)
@@ -62,6 +63,7 @@ final class RemoteApplier: Sendable {
         precedence = Precedence(clocks: files.clocks)
         self.provider = provider
         self.pool = pool
+        comparing = pool.another(name: "cloudfs.comparing", width: 1)
         self.hub = hub
         self.mutations = mutations
         self.hydrator = hydrator
@@ -101,6 +103,9 @@ final class RemoteApplier: Sendable {
         do throws(CloudFSError) {
             try await takePages(&listing)
         } catch {
+            if error.code == .notFound || error.code == .notDirectory {
+                whereabouts.noteMissed(folder, at: listing.path)
+            }
             guard start != nil, error.code == .invalidArgument else { throw error }
             // The provider no longer knows the page.
             try await pool.engine {
