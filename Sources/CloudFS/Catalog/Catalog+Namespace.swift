@@ -120,6 +120,8 @@ extension CatalogWriter {
     }
 
     /// Moves a name onto a free name or over an item that may be replaced, after all checks.
+    ///
+    /// - Returns: Whose identity and base it has now, if it is the next version of a document.
     func rename(
         _ id: ItemID,
         to name: [UInt8],
@@ -128,7 +130,7 @@ extension CatalogWriter {
         at now: Timestamp,
         notBefore: Timestamp,
         by request: RequestStamp? = nil
-    ) throws {
+    ) throws -> ItemID? {
         let old = try reader.name(of: id)
         if let victim {
             try removeName(of: victim)
@@ -139,8 +141,9 @@ extension CatalogWriter {
         if let old { try touchFolder(old.parent, at: now, by: request) }
         if old?.parent != parent { try touchFolder(parent, at: now, by: request) }
         if let victim { try didLoseName(victim, notBefore: notBefore) }
-        try inheritBase(id, name: name, in: parent, notBefore: notBefore)
+        let ancestor = try inheritBase(id, name: name, in: parent, notBefore: notBefore)
         try enqueue(id, notBefore: notBefore)
+        return ancestor
     }
 
     /// Swaps the names of two items.
@@ -198,31 +201,31 @@ extension CatalogWriter {
     /// The other order: a new file comes to the place of one that was deleted, or that was kept
     /// as a backup of itself.
     ///
-    /// - Returns: Whether it has identity and base of the other one now.
-    @discardableResult
+    /// - Returns: Whose identity and base it has now. Without a name, that one is to be erased as
+    ///   soon as nobody uses it.
     func inheritBase(
         _ id: ItemID,
         name: [UInt8],
         in parent: ItemID,
         notBefore: Timestamp
-    ) throws -> Bool {
+    ) throws -> ItemID? {
         guard let base = try reader.base(named: name, in: parent), base.item != id else {
-            return false
+            return nil
         }
         let heir = try reader.existing(id)
         guard let old = try reader.name(of: base.item) else {
-            guard try passBase(base, to: heir) else { return false }
+            guard try passBase(base, to: heir) else { return nil }
             try endSending(of: base.item, notBefore: notBefore)
-            return true
+            return base.item
         }
         // The backup is a new document, and needs bytes of its own for that.
         let backup = try reader.existing(base.item)
         guard old.parent == parent, old.name.count > name.count,
             old.name.starts(with: name) || old.name.reversed().starts(with: name.reversed()),
             backup.item.content.residency == .resident, try passBase(base, to: heir)
-        else { return false }
+        else { return nil }
         try markDirty(base.item, notBefore: notBefore)
-        return true
+        return base.item
     }
 
     private func passBase(_ base: BaseRecord, to heir: ItemRecord) throws -> Bool {

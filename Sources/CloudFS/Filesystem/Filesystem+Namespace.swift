@@ -117,6 +117,7 @@ extension Filesystem {
         let notBefore = notBefore
         var begun: OpenFile?
         var unnamed: ItemID?
+        var ancestor: ItemID?
         do throws(CloudFSError) {
             let entry = try make(
                 .file,
@@ -131,17 +132,18 @@ extension Filesystem {
                 // After a crash the content tells the time.
                 try content.setModified(record.item.metadata.modified)
                 try FaultPoint.createFiled.pass()
-                let isHeir = try writer.inheritBase(
+                ancestor = try writer.inheritBase(
                     record.id,
                     name: name.bytes,
                     in: parent,
                     notBefore: notBefore
                 )
-                if isHeir { return try writer.reader.existing(record.id) }
+                if ancestor != nil { return try writer.reader.existing(record.id) }
                 begun = files.begin(record, content: content, queuedFor: notBefore)
                 return record
             }
             unnamed = nil
+            if let ancestor { eraseIfDone(ancestor) }
             if let begun { return (entry, begun) }
             return (entry, try files.acquire(entry.attributes.id))
         } catch {
@@ -298,9 +300,14 @@ extension Filesystem {
         if let file = files.live(id) {
             file.state.withLock { $0.isUnlinked = true }
         }
+        eraseIfDone(id)
+        uploader.noteChange()
+    }
+
+    /// Erases an item that nothing is left of, unless somebody uses it still.
+    private func eraseIfDone(_ id: ItemID) {
         // What is being sent right now is erased, or deleted in the cloud, when that has ended.
         if !uploader.erasesLater(id) { files.eraseSoon(id) }
-        uploader.noteChange()
     }
 
     // MARK: - Renaming
@@ -319,6 +326,7 @@ extension Filesystem {
         guard try !isDone(request, to: newParent) else { return }
         let now = clocks.now()
         let notBefore = notBefore
+        var ancestor: ItemID?
         let victim = try catalog.write { writer -> ItemID? in
             let reader = writer.reader
             let source = try Self.child(name, of: parent, reader)
@@ -329,6 +337,7 @@ extension Filesystem {
                 guard let target else {
                     throw CloudFSError(.notFound, "\(newName) does not exist", item: newParent)
                 }
+                if target.id == source.id { return nil }
                 try Self.requireMovable(target, to: parent, reader)
                 try writer.exchange(
                     source.id,
@@ -345,7 +354,7 @@ extension Filesystem {
             case .noReplace, .replacing:
                 if target?.id == source.id { return nil }
                 if let target { try Self.requireReplaceable(target, by: source, reader) }
-                try writer.rename(
+                ancestor = try writer.rename(
                     source.id,
                     to: newName.bytes,
                     in: newParent,
@@ -359,6 +368,7 @@ extension Filesystem {
             }
         }
         if let victim { didUnlink(victim) }
+        if let ancestor { eraseIfDone(ancestor) }
         uploader.noteChange()
     }
 

@@ -86,7 +86,9 @@ struct PageChanges {
         if let occupant {
             guard !skips(remote, as: occupant.item) else { return }
             let record = try reader.existing(occupant.item)
-            if record.item.kind == remote.kind {
+            // One that is elsewhere by now is not what has its old place.
+            let hasLeft = occupant.remoteID != remote.id && moves[occupant.remoteID] != nil
+            if record.item.kind == remote.kind, !hasLeft {
                 return try update(occupant.item, to: remote, isPinned: isPinned)
             }
             try displace(occupant)
@@ -173,6 +175,8 @@ struct PageChanges {
             // The tombstone goes; the edited version is adopted as a new item in its place.
             try writer.removeBase(of: id)
             try writer.dequeue(id)
+            // A program that has it open erases it with its last handle.
+            if applier.files.live(id) == nil { _ = try writer.eraseIfForgotten(id) }
             try meet(remote, container: record.item.container, isPinned: isPinned)
         case .replaceContent, .recordNewer, .compareOrKeepBoth, .adopt, .remove,
             .removeAfterClose, .keepAsNew, .forget:
