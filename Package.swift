@@ -118,6 +118,25 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
+// A program of its own, for it takes the clocks, the executor and chance away from everything in
+// its process. Only `scripts/simulate` builds it: a release needs a flag to be looked into.
+if Context.environment["CLOUDFS_SIMULATION"] != nil {
+    package.targets += [
+        .target(name: "CSimulation", path: "Tests/CSimulation"),
+        .executableTarget(
+            name: "cloudfs-simulation",
+            dependencies: [
+                "CSimulation",
+                "CloudFS",
+                "CloudFSTestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Tests/Simulation"
+        ),
+    ]
+}
+
 for target in package.targets where target.type != .system {
     target.swiftSettings = [
         .enableUpcomingFeature("ExistentialAny"),
@@ -128,6 +147,7 @@ for target in package.targets where target.type != .system {
     // the same to `struct timespec`.
     let takesOver = [
         "CloudFS", "CloudFSTestSupport", "CloudFSTests", "CloudFSMountTests", "cloudfs-mount",
+        "cloudfs-simulation",
     ]
     if !takesOver.contains(target.name) {
         target.swiftSettings?.append(.enableUpcomingFeature("MemberImportVisibility"))

@@ -20,9 +20,18 @@ final class DriveParts: Sendable {
     /// Threads for what blocks: file copies, hashing, SQL.
     private static let blockingThreads = 8
 
+    /// What a drive gets from outside: clocks, threads, and the cloud.
+    struct Surroundings: Sendable {
+        var clocks = Clocks.system
+        var pool = BlockingPool(name: "cloudfs.blocking", width: blockingThreads)
+        /// `nil` for the one that the configuration names.
+        var provider: (any CloudProvider)?
+    }
+
     /// Opens the state directory, recovers from whatever happened before, and builds the engine.
     init(
         _ configuration: MountConfiguration,
+        in surroundings: Surroundings = Surroundings(),
         kept: KeptState,
         keeper: any DriveKeeper,
         logger: Logger,
@@ -31,8 +40,7 @@ final class DriveParts: Sendable {
         guard let first = configuration.containers.first else {
             throw CloudFSError(.invalidArgument, "a drive needs a container")
         }
-        let clocks = Clocks.system
-        let pool = BlockingPool(name: "cloudfs.blocking", width: Self.blockingThreads)
+        let (clocks, pool) = (surroundings.clocks, surroundings.pool)
         let catalog = try Catalog(path: configuration.stateDirectory + "/catalog.sqlite")
         let store = try ContentStore(root: configuration.stateDirectory)
         let url = first.url.description
@@ -49,7 +57,12 @@ final class DriveParts: Sendable {
         if kept.connection.device != nil { files.passthrough.adopt(kept.backings) }
         try Recovery(files: files, inUse: handles.keptItems, logger: logger).run()
 
-        let provider = try Self.provider(configuration, first.url, catalog, logger)
+        let provider =
+            if let given = surroundings.provider {
+                given
+            } else {
+                try Self.provider(configuration, first.url, catalog, logger)
+            }
         let hub = ChangeHub()
         let connection = Connection(clocks: clocks)
         let news = Newsroom()
@@ -200,8 +213,16 @@ final class DriveParts: Sendable {
         }
     }
 
-    /// Runs the engine until the task is cancelled.
+    /// Runs the engine and its control API until the task is cancelled.
     func run(_ server: ControlServer) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.run() }
+            group.addTask { await self.serve(server) }
+        }
+    }
+
+    /// Runs the engine until the task is cancelled.
+    func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.feed.run() }
             group.addTask { await self.uploader.run() }
@@ -219,7 +240,6 @@ final class DriveParts: Sendable {
                     logger: self.logger
                 ).run()
             }
-            group.addTask { await self.serve(server) }
         }
     }
 

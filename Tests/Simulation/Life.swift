@@ -1,0 +1,98 @@
+import Logging
+import Synchronization
+
+@testable import CloudFS
+
+/// One process of a device, from its start to its end: a drive on a state directory.
+///
+/// An end is that of a killed process: from then on the cloud hears nothing of it, programs are
+/// told nothing more, and the next process starts from a copy of what was on the disk at that
+/// instant. What was still running runs out unheard, in the directory that was left.
+final class Life: Sendable {
+    let device: String
+    let number: Int
+    let directory: String
+    let provider: SimulatedProvider
+    private let hasEnded = Atomic(false)
+    private let drive = Mutex<(parts: DriveParts, task: Task<Void, Never>)?>(nil)
+    /// Called at each of the engine's fault points.
+    private let onFault: @Sendable (Life, String) -> Void
+
+    /// The process that what runs now belongs to.
+    @TaskLocal static var current: Life?
+
+    init(
+        device: String,
+        number: Int,
+        directory: String,
+        provider: SimulatedProvider,
+        onFault: @escaping @Sendable (Life, String) -> Void
+    ) {
+        self.device = device
+        self.number = number
+        self.directory = directory
+        self.provider = provider
+        self.onFault = onFault
+    }
+
+    /// Why programs of a process hear nothing more.
+    struct Ended: Error {}
+
+    var isOver: Bool { hasEnded.load(ordering: .relaxed) }
+
+    func requireGoingOn() throws {
+        if isOver { throw Ended() }
+    }
+
+    /// The drive, as long as its process lives.
+    func parts() throws -> DriveParts {
+        try requireGoingOn()
+        guard let drive = drive.withLock({ $0?.parts }) else { throw Ended() }
+        return drive
+    }
+
+    /// Opens the drive, and runs it.
+    func start() throws {
+        try Life.$current.withValue(self) {
+            var configuration = MountConfiguration(
+                containers: [.init(url: .local(path: "/simulated"))],
+                mountpoint: "/simulated-drive",
+                stateDirectory: directory,
+                deviceName: device
+            )
+            configuration.passthrough = false
+            configuration.cacheSize = 1 << 30
+            configuration.freeFloor = 1
+            let pool = BlockingPool { work in
+                Scheduler.shared.run { Life.$current.withValue(self) { work() } }
+            }
+            let surroundings = DriveParts.Surroundings(pool: pool, provider: provider)
+            let device = device
+            let logger = Logger(label: device) { _ in TraceLog(device: device) }
+            let parts = try DriveParts(configuration, in: surroundings, logger: logger) {}
+            let task = Task { await parts.run() }
+            drive.withLock { $0 = (parts, task) }
+            // It may have been killed on the way.
+            if isOver { task.cancel() }
+        }
+    }
+
+    /// Ends all that the process can still do.
+    func end() {
+        hasEnded.store(true, ordering: .relaxed)
+        provider.end()
+        // Not here: it may have been killed inside a lock that the end of its tasks takes.
+        let task = drive.withLock { $0?.task }
+        Scheduler.shared.run { task?.cancel() }
+    }
+
+    /// Lets go of the drive, once nothing asks for it any more.
+    func forget() {
+        drive.withLock { $0 = nil }
+    }
+
+    func reachFault(_ name: String) {
+        guard !isOver else { return }
+        onFault(self, name)
+    }
+}
