@@ -17,6 +17,33 @@ struct RestartTests {
         }
     }
 
+    /// Without a flush: it is the process that is killed, not the machine.
+    @Test func `what was written into a placeholder survives a kill`() async throws {
+        try await TestDrive.with(
+            ["--hydration", "partial", "--no-passthrough"],
+            prepare: Filling { try $0.write("file", [UInt8](repeating: 1, count: 3_000_000)) }
+        ) { drive in
+            try await drive.mustDo(["pause"])
+            let writer = try drive.start(
+                """
+                exec python3 -c 'import os, time
+                file = os.open("file", os.O_RDWR)
+                os.pwrite(file, b"new", 1500000)
+                open(os.environ["DRIVE"] + "/../run/written", "w").close()
+                time.sleep(60)'
+                """
+            )
+            try await eventually("it is written") {
+                access("\(drive.folder)/run/written", F_OK) == 0
+            }
+            let again = try await drive.crash()
+            writer.send(SIGKILL, toGroup: true)
+            let bytes = try await again.bytes("file")
+            #expect(bytes.count == 3_000_000)
+            #expect(bytes[1_499_999...1_500_003].elementsEqual([1] + Array("new".utf8) + [1]))
+        }
+    }
+
     @Test(arguments: End.allCases)
     func `everything acknowledged is there after the next mount, and uploads go on`(
         end: End

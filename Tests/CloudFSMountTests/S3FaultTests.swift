@@ -40,6 +40,8 @@ struct S3FaultTests {
     {
         let server = try await FakeS3Server.start()
         try await TestDrive.with(options: Self.options(server)) { drive in
+            // A name in a folder that nobody has listed yet waits for the cloud.
+            try await drive.run("ls")
             server.add(
                 FakeS3Fault(.fail(status: 503, code: "SlowDown"), count: 20) { $0.number % 3 == 0 }
             )

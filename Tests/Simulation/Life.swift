@@ -69,7 +69,13 @@ final class Life: Sendable {
             let surroundings = DriveParts.Surroundings(pool: pool, provider: provider)
             let device = device
             let logger = Logger(label: device) { _ in TraceLog(device: device) }
-            let parts = try DriveParts(configuration, in: surroundings, logger: logger) {}
+            let parts = try DriveParts(
+                configuration,
+                in: surroundings,
+                kept: try KeptState(nil, NoKeeper()),
+                keeper: NoKeeper(),
+                logger: logger
+            ) {}
             let task = Task { await parts.run() }
             drive.withLock { $0 = (parts, task) }
             // It may have been killed on the way.
