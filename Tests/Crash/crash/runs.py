@@ -98,11 +98,15 @@ class Run:
         except Exception as error:  # pylint: disable=broad-except
             self.failures.append(f"{load.name}: {error!r}"[:3000])
 
-    def end_work(self) -> None:
-        """Tells the workloads to stop, and waits for them unless a daemon lingers."""
+    def end_work(self, in_peace: bool = False) -> None:
+        """Tells the workloads to stop, and waits for them unless a daemon lingers.
+
+        Their programs are interrupted, unless they are to end what they do `in_peace`.
+        """
         for load in self.workloads:
             load.stop.set()
-            load.interrupt()
+            if not in_peace:
+                load.interrupt()
         self.join(5 if self.drive.lingers else 20)
 
     def join(self, limit: float) -> None:
@@ -253,7 +257,7 @@ class Run:
             self.drive.kill_worker()
             self.kills += 1
             time.sleep(self.random.random() / 2)
-        self.end_work()
+        self.end_work(in_peace=True)
         self.require_no_failure()
         if self.drive.stop() != 0:
             raise Failure(f"the daemon ended with a failure:\n{self.drive.last_words()}")
