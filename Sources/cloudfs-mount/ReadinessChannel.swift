@@ -1,8 +1,11 @@
 import CloudFS
 import Glibc
+import Synchronization
 
 /// The pipe from a daemon to the launcher that waits for it, one line for each report.
-struct ReadinessChannel: Sendable {
+///
+/// It is closed with the report that the drive is usable: its number may then be another file's.
+final class ReadinessChannel: Sendable {
     enum Report: Sendable {
         /// The drive is usable.
         case ready
@@ -13,17 +16,30 @@ struct ReadinessChannel: Sendable {
     }
 
     let descriptor: Int32
+    private let isOpen = Mutex(true)
 
     init(descriptor: Int32) {
         self.descriptor = descriptor
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
     }
 
-    /// Writes one report.
+    /// Writes one report; nothing after the drive was said to be usable.
     ///
     /// - Returns: Whether somebody is still listening.
     @discardableResult
     func report(_ report: Report) -> Bool {
+        isOpen.withLock { isOpen in
+            guard isOpen else { return false }
+            let isHeard = write(report)
+            if case .ready = report {
+                close(descriptor)
+                isOpen = false
+            }
+            return isHeard
+        }
+    }
+
+    private func write(_ report: Report) -> Bool {
         let line =
             switch report {
             case .ready: "ready"
@@ -34,7 +50,7 @@ struct ReadinessChannel: Sendable {
         let bytes = Array("\(String(flat))\n".utf8)
         var rest = bytes[...]
         while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+            let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { return false }
             rest = rest.dropFirst(count)

@@ -178,10 +178,7 @@ final class Supervisor: Sendable {
 
     private func announce() {
         notifier.ready("Mounted at \(configuration.mountpoint)")
-        guard let readiness else { return }
-        let isHeard = readiness.report(.ready)
-        close(readiness.descriptor)
-        if !isHeard { tell.yield(.abandoned) }
+        if let readiness, !readiness.report(.ready) { tell.yield(.abandoned) }
     }
 
     private func say(_ sentence: String) {
