@@ -8,6 +8,7 @@ let package = Package(
         .library(name: "CloudFSClient", targets: ["CloudFSClient"]),
         .executable(name: "cloudfs", targets: ["cloudfs"]),
         .executable(name: "cloudfs-mount", targets: ["cloudfs-mount"]),
+        .executable(name: "cloudfs-notes", targets: ["cloudfs-notes"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -77,6 +78,11 @@ let package = Package(
             ]
         ),
         .executableTarget(
+            name: "cloudfs-notes",
+            dependencies: ["CloudFSClient"],
+            path: "Examples/Notes"
+        ),
+        .executableTarget(
             name: "cloudfs-mount",
             dependencies: [
                 "CloudFS",
@@ -112,7 +118,7 @@ let package = Package(
         ),
         .testTarget(
             name: "CloudFSMountTests",
-            dependencies: ["CloudFSTestSupport", "cloudfs", "cloudfs-mount"]
+            dependencies: ["CloudFSTestSupport", "cloudfs", "cloudfs-mount", "cloudfs-notes"]
         ),
     ],
     swiftLanguageModes: [.v6]

@@ -25,6 +25,8 @@ public struct DriveClient: Sendable {
         configuration.timeout.connect = .seconds(5)
         // A socket nobody listens on does not get better by trying again.
         configuration.connectionPool.retryConnectionEstablishment = false
+        // Each stream of events has a connection of its own for as long as it lasts.
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 512
         return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }()
 
@@ -223,7 +225,7 @@ public struct DriveClient: Sendable {
         return batches
     }
 
-    private func get<Answer: Decodable>(
+    func get<Answer: Decodable>(
         _ route: ControlAPI.Route,
         _ page: PageRequest? = nil
     ) async throws(DriveClientError) -> Answer {
@@ -238,7 +240,7 @@ public struct DriveClient: Sendable {
         return try await send(route, query: query, method: .GET, body: nil, within: patience)
     }
 
-    private func post<Answer: Decodable>(
+    func post<Answer: Decodable>(
         _ route: ControlAPI.Route,
         _ body: some Encodable & Sendable,
         isLong: Bool = false,
@@ -267,21 +269,53 @@ public struct DriveClient: Sendable {
         within limit: Duration
     ) async throws(DriveClientError) -> Answer {
         let (status, bytes) = try await exchange(route, query, method, body, within: limit)
-        guard status == .ok else {
-            do {
-                throw DriveClientError.failure(
-                    try JSONDecoder().decode(ControlFailure.self, from: bytes)
-                )
-            } catch let error as DriveClientError {
-                throw error
-            } catch {
-                throw .badAnswer("\(route.rawValue): status \(status.code)")
-            }
-        }
+        guard status == .ok else { throw Self.refusal(route, status, bytes) }
         do {
             return try JSONDecoder().decode(Answer.self, from: bytes)
         } catch {
             throw .badAnswer("\(route.rawValue): \(error)")
+        }
+    }
+
+    private static func refusal(
+        _ route: ControlAPI.Route,
+        _ status: HTTPResponseStatus,
+        _ bytes: Data
+    ) -> DriveClientError {
+        do {
+            return .failure(try JSONDecoder().decode(ControlFailure.self, from: bytes))
+        } catch {
+            return .badAnswer("\(route.rawValue): status \(status.code)")
+        }
+    }
+
+    /// The events of a route, from when they are first listened to.
+    ///
+    /// - Parameter body: `nil` for a route without one.
+    func stream<Event: Decodable & Sendable>(
+        _ route: ControlAPI.Route,
+        _ body: (any Encodable & Sendable)? = nil
+    ) -> DriveEvents<Event> {
+        DriveEvents {
+            let bytes = try body.map { try JSONEncoder().encode($0) }
+            let method = body == nil ? HTTPMethod.GET : .POST
+            let request = try request(route, "", method, bytes)
+            do {
+                // It ends when one of the two has enough.
+                let answer = try await Self.http.execute(request, deadline: .distantFuture)
+                guard answer.status == .ok else {
+                    let most = ControlAPI.maximumAnswerByteCount
+                    let bytes = Data(buffer: try await answer.body.collect(upTo: most))
+                    throw Self.refusal(route, answer.status, bytes)
+                }
+                return answer.body
+            } catch let error as DriveClientError {
+                throw error
+            } catch is CancellationError {
+                throw CancellationError()
+            } catch {
+                throw unreachable()
+            }
         }
     }
 
@@ -292,6 +326,24 @@ public struct DriveClient: Sendable {
         _ body: Data?,
         within limit: Duration
     ) async throws(DriveClientError) -> (HTTPResponseStatus, Data) {
+        let request = try request(route, query, method, body)
+        do {
+            let answer = try await Self.http.execute(request, timeout: TimeAmount(limit))
+            let buffer = try await answer.body.collect(upTo: ControlAPI.maximumAnswerByteCount)
+            return (answer.status, Data(buffer: buffer))
+        } catch is NIOTooManyBytesError {
+            throw .badAnswer("more than \(ControlAPI.maximumAnswerByteCount) bytes")
+        } catch {
+            throw unreachable()
+        }
+    }
+
+    private func request(
+        _ route: ControlAPI.Route,
+        _ query: String,
+        _ method: HTTPMethod,
+        _ body: Data?
+    ) throws(DriveClientError) -> HTTPClientRequest {
         guard
             let url = URL(httpURLWithSocketPath: drive.socketPath, uri: route.rawValue + query)
         else { throw .badAnswer("\(drive.socketPath) is no path of a socket") }
@@ -302,15 +354,7 @@ public struct DriveClient: Sendable {
             request.headers.add(name: "content-type", value: "application/json")
             request.body = .bytes(ByteBuffer(data: body))
         }
-        do {
-            let answer = try await Self.http.execute(request, timeout: TimeAmount(limit))
-            let buffer = try await answer.body.collect(upTo: ControlAPI.maximumAnswerByteCount)
-            return (answer.status, Data(buffer: buffer))
-        } catch is NIOTooManyBytesError {
-            throw .badAnswer("more than \(ControlAPI.maximumAnswerByteCount) bytes")
-        } catch {
-            throw unreachable()
-        }
+        return request
     }
 
     /// Names what a broken exchange means: whether anybody is there is asked of the kernel.

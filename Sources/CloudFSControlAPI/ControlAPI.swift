@@ -21,6 +21,12 @@ public enum ControlAPI {
     /// The most paths one request may name; a client splits longer lists.
     public static let maximumPathCount = 1_000
 
+    /// The most items one claim may name.
+    public static let maximumIntentCount = 64
+
+    /// The longest name of a purpose, in bytes.
+    public static let maximumPurposeByteCount = 256
+
     /// The most entries of one page.
     public static let maximumPageCount = 1_000
 
@@ -43,6 +49,11 @@ public enum ControlAPI {
         case pause = "/v1/pause"
         case resume = "/v1/resume"
         case conflicts = "/v1/conflicts"
+        case claims = "/v1/claims"
+        case endClaim = "/v1/claims/end"
+        case presenters = "/v1/presenters"
+        case presenterAnswer = "/v1/presenters/answer"
+        case events = "/v1/events"
         case check = "/v1/check"
         case login = "/v1/login"
         case restart = "/v1/restart"

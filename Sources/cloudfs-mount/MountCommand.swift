@@ -71,6 +71,13 @@ struct MountCommand: ParsableCommand {
     @Option(name: .of(.readTimeout), help: .of(.readTimeout)) var readTimeout: String?
     @Option(name: .of(.hydration), help: .of(.hydration), completion: .list(Self.policies))
     var hydration: String?
+    @Option(
+        name: .of(.coordination),
+        help: .of(.coordination),
+        completion: .list(MountConfiguration.Coordination.allCases.map(\.rawValue))
+    )
+    var coordination: String?
+    @Option(name: .of(.claimTimeout), help: .of(.claimTimeout)) var claimTimeout: String?
     @Option(name: .of(.progressiveLimit), help: .of(.progressiveLimit))
     var progressiveLimit: String?
     @Option(name: .of(.ignore), help: .of(.ignore)) var ignore: [String] = []
@@ -142,6 +149,8 @@ struct MountCommand: ParsableCommand {
         case .quietTime: Self.list(quietTime)
         case .readTimeout: Self.list(readTimeout)
         case .hydration: Self.list(hydration)
+        case .coordination: Self.list(coordination)
+        case .claimTimeout: Self.list(claimTimeout)
         case .progressiveLimit: Self.list(progressiveLimit)
         case .ignore: ignore
         case .endpoint: Self.list(endpoint)

@@ -31,6 +31,8 @@ struct CloudFSCommand: AsyncParsableCommand {
             DrainCommand.self,
             QueueCommand.self,
             ConflictsCommand.self,
+            CoordinateCommand.self,
+            ClaimsCommand.self,
             MountsCommand.self,
             PauseCommand.self,
             ResumeCommand.self,

@@ -44,6 +44,8 @@ struct MountsCommand: AsyncParsableCommand {
         }
 
         var mountpoint: String
+        /// Where its control API answers, if it does.
+        var socket: String?
         var containerURL: String?
         var pid: Int32?
         var state: State
@@ -106,6 +108,7 @@ struct MountsCommand: AsyncParsableCommand {
     private static func row(of drive: DriveAddress) async -> Row {
         var row = Row(
             mountpoint: drive.mountpoint,
+            socket: drive.isListening ? drive.socketPath : nil,
             containerURL: drive.record?.containerURL,
             pid: drive.record?.pid,
             state: !drive.isMounted ? .gone : drive.record == nil ? .unknown : .dead

@@ -185,7 +185,7 @@ extension Session {
         let victim = try await lookUp(new, in: target.id)
         let text = "rename \(place.path)/\(old) to \(target.path)/\(new) (\(mode))"
         try await ask(text, on: [item, victim].compactMap { $0?.id }) {
-            try $0.rename(old, in: place.id, to: new, in: target.id, mode: mode)
+            try $0.rename(old, in: place.id, to: new, in: target.id, mode: mode, caller: caller)
         }
     }
 
@@ -211,14 +211,14 @@ extension Session {
         guard let item = try await something(in: place) else { return }
         guard item.kind == .folder else { return try await unlink(item.name, in: place) }
         try await ask("rmdir \(place.path)/\(item.name)") {
-            try $0.removeFolder(item.name, from: place.id)
+            try $0.removeFolder(item.name, from: place.id, caller: caller)
         }
     }
 
     private func unlink(_ name: ItemName, in place: Place) async throws {
         let item = try await lookUp(name, in: place.id)
         try await ask("unlink \(place.path)/\(name)", on: [item].compactMap { $0?.id }) {
-            try $0.removeFile(name, from: place.id)
+            try $0.removeFile(name, from: place.id, caller: caller)
         }
     }
 

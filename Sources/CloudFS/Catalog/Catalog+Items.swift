@@ -205,6 +205,16 @@ extension CatalogReader {
         return true
     }
 
+    /// All folders around an item, up to the root.
+    func folders(around id: ItemID) throws -> Set<ItemID> {
+        var found: Set<ItemID> = []
+        var current = id
+        while let name = try name(of: current), found.insert(name.parent).inserted {
+            current = name.parent
+        }
+        return found
+    }
+
     func attributes(of id: ItemID) throws -> [String: [UInt8]] {
         let rows = try Row.fetchAll(
             database.cachedStatement(sql: "SELECT name, value FROM attribute WHERE item = ?"),

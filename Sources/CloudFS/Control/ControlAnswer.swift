@@ -5,6 +5,23 @@ import Logging
 import NIOCore
 import NIOHTTP1
 
+/// What is known of a request beside its words.
+struct ControlContext: RequestContext {
+    /// Where it comes from.
+    struct Source: RequestContextSource {
+        var logger: Logger
+        var peer: ControlPeer
+    }
+
+    var coreContext: CoreRequestContextStorage
+    let peer: ControlPeer
+
+    init(source: Source) {
+        coreContext = CoreRequestContextStorage(source: source)
+        peer = source.peer
+    }
+}
+
 /// One request on its way through the router, and its answer on the way back.
 enum ControlAnswer {
     /// What a connection does with each request.
@@ -14,8 +31,9 @@ enum ControlAnswer {
     ) -> HTTPChannelHandler.Responder {
         let responder = router.buildResponder()
         return { request, writer, channel in
-            let source = ApplicationRequestContextSource(channel: channel, logger: logger)
-            let context = ControlRoutes.Context(source: source)
+            let peer = try await PeerCheckedChannel.peer(of: channel).get()
+            let source = ControlContext.Source(logger: logger, peer: peer)
+            let context = ControlContext(source: source)
             var response: Response
             do {
                 response = try await responder.respond(to: request, context: context)

@@ -6,13 +6,14 @@ import NIOCore
 
 /// The routes of the control API: JSON in, one call of the drive, JSON out.
 ///
-/// `/v1/events` is kept for a stream of server-sent events.
+/// Streams are in `ControlRoutes+Streams`.
 struct ControlRoutes: Sendable {
-    typealias Context = BasicRequestContext
+    typealias Context = ControlContext
 
     let drive: any ControlledDrive
     let limits: RequestLimits
     let gate: RequestGate
+    let streams: StreamPlaces
 
     func router() -> Router<Context> {
         let router = Router(context: Context.self)
@@ -20,6 +21,8 @@ struct ControlRoutes: Sendable {
         addDrive(to: router)
         addItems(to: router)
         addOutbox(to: router)
+        addCoordination(to: router)
+        addStreams(to: router)
         return router
     }
 
@@ -108,6 +111,18 @@ struct ControlRoutes: Sendable {
         }
     }
 
+    private func addCoordination(to router: Router<Context>) {
+        get(.claims, router) { drive, _ in try await drive.claims() }
+        post(.endClaim, router) { (drive, body: ClaimEnding) in
+            try await drive.endClaim(body.id)
+            return Done()
+        }
+        post(.presenterAnswer, router) { (drive, body: PresenterAnswer) in
+            try await drive.answer(body)
+            return Done()
+        }
+    }
+
     // MARK: - One request
 
     /// A body that means nothing: `pause` and `resume` have no arguments.
@@ -137,7 +152,8 @@ struct ControlRoutes: Sendable {
         router.post(RouterPath(route.rawValue)) { [drive, gate, limits] request, _ in
             // A client that sends its body in drops gets the short deadline, whatever the route.
             let body: Body = try await gate.run(within: limits.answer) {
-                try await Self.body(of: request, atMost: byteCount)
+                var request = request
+                return try await Self.body(of: &request, atMost: byteCount)
             }
             return try Self.response(
                 await gate.run(within: limit) { try await work(drive, body) }
@@ -145,8 +161,8 @@ struct ControlRoutes: Sendable {
         }
     }
 
-    private static func body<Body: Decodable>(
-        of request: Request,
+    static func body<Body: Decodable>(
+        of request: inout Request,
         atMost limit: Int
     ) async throws -> Body {
         let tooLarge = CloudFSError(.tooLarge, "the body is larger than \(limit) bytes")
@@ -155,7 +171,7 @@ struct ControlRoutes: Sendable {
         }
         let buffer: ByteBuffer
         do {
-            buffer = try await request.body.collect(upTo: limit)
+            buffer = try await request.collectBody(upTo: limit)
         } catch is NIOTooManyBytesError {
             throw tooLarge
         }
@@ -215,7 +231,7 @@ struct ControlRoutes: Sendable {
 
 /// Turns whatever a route throws into the one form of an error, and logs it once.
 private struct FailureMiddleware: RouterMiddleware {
-    typealias Context = BasicRequestContext
+    typealias Context = ControlContext
 
     func handle(
         _ request: Request,

@@ -106,7 +106,12 @@ final class ControlServer: Service {
         whenListening: @escaping @Sendable () -> Void
     ) -> Server<PeerCheckedChannel> {
         let gate = RequestGate(width: limits.concurrentRequests)
-        let routes = ControlRoutes(drive: drive, limits: limits, gate: gate)
+        let routes = ControlRoutes(
+            drive: drive,
+            limits: limits,
+            gate: gate,
+            streams: StreamPlaces(most: limits.streams)
+        )
         let channel = PeerCheckedChannel(
             base: HTTP1Channel(
                 responder: ControlAnswer.responder(routes.router(), logger: logger),

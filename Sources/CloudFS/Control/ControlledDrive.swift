@@ -6,7 +6,7 @@ import CloudFSControlAPI
 /// `drain` wait for the network, and `drain` has a time limit of its own; the server gives up on
 /// the others after a deadline and cancels the task, and a method that cannot be cancelled ends
 /// unheard.
-protocol ControlledDrive: Sendable {
+protocol ControlledDrive: CoordinatedDrive {
     func status() async throws(CloudFSError) -> DriveStatus
 
     /// One page of items; a path that cannot be shown is a failure of the page, not of the call.

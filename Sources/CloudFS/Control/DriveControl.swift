@@ -1,5 +1,6 @@
 import CloudFSControlAPI
 import Glibc
+import Synchronization
 
 /// The drive as the control API sees it: translates between its values and the engine's.
 final class DriveControl: ControlledDrive {
@@ -16,6 +17,8 @@ final class DriveControl: ControlledDrive {
 
     let filesystem: Filesystem
     let pool: BlockingPool
+    let news: DriveNews
+    private let purposes = Atomic<UInt64>(0)
     private let identity: Identity
     private let beginRestart: @Sendable () async throws(CloudFSError) -> Void
     private let beginUnmount: @Sendable () -> Void
@@ -31,9 +34,15 @@ final class DriveControl: ControlledDrive {
     ) {
         self.filesystem = filesystem
         self.pool = pool
+        news = DriveNews(filesystem: filesystem, pool: pool)
         self.identity = identity
         beginRestart = restart
         beginUnmount = unmount
+    }
+
+    /// A number for a purpose that nobody named.
+    func nextPurpose() -> UInt64 {
+        purposes.add(1, ordering: .relaxed).newValue
     }
 
     /// What the `cloudfs` command finds the drive by.

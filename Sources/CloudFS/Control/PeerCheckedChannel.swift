@@ -41,13 +41,7 @@ struct PeerCheckedChannel: ServerChildChannel {
     }
 
     /// The kernel's `struct ucred`: who called `connect`, as the kernel noted it then.
-    struct Peer: Sendable {
-        var process: Int32 = 0
-        var user: UInt32 = .max
-        var group: UInt32 = .max
-    }
-
-    static func peer(of channel: any Channel) -> EventLoopFuture<Peer> {
+    static func peer(of channel: any Channel) -> EventLoopFuture<ControlPeer> {
         guard let socket = channel as? any SocketOptionProvider else {
             let error = CloudFSError(.internalFailure, "the connection is no socket")
             return channel.eventLoop.makeFailedFuture(error)

@@ -4,8 +4,11 @@ import Glibc
 struct RequestLimits: Sendable {
     /// Requests that are worked on at once; a further one is answered `tooManyOpen`.
     var concurrentRequests = 64
+    /// Streams of events, each a claim, a presenter or a watcher; a further one is answered
+    /// `tooManyOpen`.
+    var streams = 256
     /// Connections that are open at once; further ones wait in the kernel's queue.
-    var connections = 128
+    var connections = 512
     /// From the head of a request to its answer.
     var answer = Duration.seconds(30)
     /// The same for requests over whole folders.

@@ -11,6 +11,40 @@ struct Purpose: Hashable, Sendable, CustomStringConvertible {
     var description: String { rawValue }
 }
 
+/// Who asks for a claim.
+struct Claimant: Hashable, Sendable {
+    var purpose: Purpose
+    /// The process or thread that asks; 0 for the drive itself.
+    var process: Int32
+    /// The purpose of a coordinated program that this plain one belongs to: it waits for neither.
+    var sponsor: Purpose?
+
+    init(_ purpose: Purpose, process: Int32 = 0, sponsor: Purpose? = nil) {
+        self.purpose = purpose
+        self.process = process
+        self.sponsor = sponsor
+    }
+
+    /// On whose behalf it asks.
+    var purposes: [Purpose] { sponsor.map { [purpose, $0] } ?? [purpose] }
+
+    /// Whether the two never wait for each other.
+    func goesAlong(with other: Claimant) -> Bool {
+        if sponsor == nil, other.sponsor == nil { return purpose == other.purpose }
+        return purposes.contains { other.purposes.contains($0) }
+    }
+
+    /// Who stands still while a claim waits: a ring of these is a deadlock.
+    ///
+    /// Plain programs share one purpose, and yet one of them goes on while another waits.
+    enum Waiter: Hashable, Sendable {
+        case thread(Int32)
+        case purpose(Purpose)
+    }
+
+    var waiter: Waiter { purpose == .mount ? .thread(process) : .purpose(purpose) }
+}
+
 /// What somebody means to do with an item; options are named as in `NSFileCoordinator`.
 struct AccessIntent: Hashable, Sendable {
     struct ReadingOptions: OptionSet, Hashable, Sendable {
@@ -25,12 +59,14 @@ struct AccessIntent: Hashable, Sendable {
     }
 
     /// Why an item is written, one at a time.
-    enum WritingOption: UInt8, Hashable, Sendable {
+    enum WritingOption: UInt8, Hashable, Sendable, CaseIterable {
         case updating
         case forDeleting
         case forMoving
         case forMerging
         case forReplacing
+        /// Metadata that does not depend on the content, as tags are.
+        case metadataOnly
     }
 
     enum Access: Hashable, Sendable {
@@ -40,6 +76,8 @@ struct AccessIntent: Hashable, Sendable {
 
     var item: ItemID
     var access: Access
+    /// Whether the item is a folder, and no package.
+    var isFolder = false
 
     /// The wish to read an item.
     static func reading(_ item: ItemID, _ options: ReadingOptions = []) -> AccessIntent {
@@ -47,8 +85,12 @@ struct AccessIntent: Hashable, Sendable {
     }
 
     /// The wish to write an item.
-    static func writing(_ item: ItemID, _ option: WritingOption = .updating) -> AccessIntent {
-        AccessIntent(item: item, access: .writing(option))
+    static func writing(
+        _ item: ItemID,
+        _ option: WritingOption = .updating,
+        isFolder: Bool = false
+    ) -> AccessIntent {
+        AccessIntent(item: item, access: .writing(option), isFolder: isFolder)
     }
 
     /// How the intent counts against others on the same item.
@@ -69,6 +111,15 @@ struct AccessIntent: Hashable, Sendable {
         switch access {
         case .reading(let options): options.contains(.metadataOnly) ? .nothing : .read
         case .writing: .write
+        }
+    }
+
+    /// Whether it counts against everybody who uses something below the folder, too.
+    var isSweeping: Bool {
+        guard isFolder, case .writing(let option) = access else { return false }
+        return switch option {
+        case .forDeleting, .forMoving, .forReplacing: true
+        case .updating, .forMerging, .metadataOnly: false
         }
     }
 }

@@ -1,86 +1,118 @@
 /// Who may touch which items now, and who waits: the coordinator's rules as values.
 ///
 /// Readers of an item go on together, a writer alone; claims of one purpose never wait for each
-/// other. A request names all its items and gets them together, in the order of asking: a waiting
-/// writer is not overtaken by later readers. Only where the one who waits first is itself waiting
-/// for the newcomer's purpose does the newcomer go on, as holding it back would help nobody.
+/// other. Whoever deletes, moves or replaces a folder counts against everybody below it; other
+/// claims of a folder say nothing about what is in it. A request names all its items and gets them
+/// together, in the order of asking: a waiting writer is not overtaken by later readers. Only where
+/// the one who waits first is itself waiting for the newcomer's purpose does the newcomer go on, as
+/// holding it back would help nobody.
+///
+/// A request that would close a ring of claimants, each waiting for what the next holds, is
+/// refused: none of them would ever go on.
 ///
 /// A *yielding* claim never makes another purpose wait: it is revoked instead, and the newcomer
 /// goes on at once.
 struct ClaimQueue: Sendable {
-    struct ClaimID: Hashable, Sendable, Comparable {
-        let rawValue: UInt64
-
-        static func < (left: ClaimID, right: ClaimID) -> Bool { left.rawValue < right.rawValue }
-    }
+    typealias Request = ClaimRequest
+    typealias ClaimID = ClaimRequest.ID
 
     enum Action: Hashable, Sendable {
         case granted(ClaimID)
-        /// The claim would have to wait, and its owner will not.
-        case refused(ClaimID)
+        /// `claimed` for one that would have to wait and will not; `deadlock`; `tooManyOpen`.
+        case refused(ClaimID, CloudFSError.Code)
         /// Somebody else goes on: what the holder does is to be given up, or checked again.
         case revoke(ClaimID)
     }
 
-    /// One claim, held or waiting.
-    struct Request: Sendable {
-        var id: ClaimID
-        var intents: [AccessIntent]
-        var purpose: Purpose
-        var isYielding: Bool
-        var isRevoked = false
-        /// The strongest wish for each item.
-        fileprivate(set) var weights: [ItemID: AccessIntent.Weight] = [:]
-
-        fileprivate func conflicts(with other: Request) -> Bool {
-            purpose != other.purpose
-                && weights.contains { item, weight in
-                    other.weights[item].map { $0.conflicts(with: weight) } ?? false
-                }
-        }
-    }
+    /// How many requests may wait: to look through them takes time that grows with their square.
+    static let mostWaiting = 256
 
     private var held: [ClaimID: Request] = [:]
     private var holders: [ItemID: [ClaimID]] = [:]
+    /// Held claims of folders with all that is below them.
+    private var sweepers: Set<ClaimID> = []
+    /// Claims of programs that ask for them, held or waiting.
+    private var foreign: Set<ClaimID> = []
+    /// How many claims each one has that may stand still, held and waiting.
+    private var counts: [Claimant.Waiter: Int] = [:]
     /// In the order they came.
     private(set) var waiting: [Request] = []
 
     /// The claims that are held, in the order they were asked for.
     var heldClaims: [Request] { held.values.sorted { $0.id < $1.id } }
 
+    func held(_ id: ClaimID) -> Request? { held[id] }
+
     var isEmpty: Bool { held.isEmpty && waiting.isEmpty }
 
-    /// Asks for all of `intents` together.
+    // MARK: - Places
+
+    /// Whether it matters where items are.
+    var needsFolders: Bool {
+        !sweepers.isEmpty || waiting.contains { !$0.swept.isEmpty }
+    }
+
+    /// Whether programs that ask for claims have or want any.
+    var hasForeign: Bool { !foreign.isEmpty }
+
+    /// Requests of which it is not known where their items are.
+    var unplaced: [(id: ClaimID, items: [ItemID])] {
+        (held.values.filter { $0.folders == nil } + waiting.filter { $0.folders == nil })
+            .map { ($0.id, Array($0.weights.keys)) }
+    }
+
+    /// Notes all folders around the items of a request.
+    mutating func place(_ id: ClaimID, in folders: Set<ItemID>) {
+        held[id]?.folders = folders
+        if let index = waiting.firstIndex(where: { $0.id == id }) {
+            waiting[index].folders = folders
+        }
+    }
+
+    /// Forgets where those are that an item which moved is, or was, around.
+    mutating func forgetPlaces(around item: ItemID) {
+        for (id, request) in held where request.isTouched(by: item) { held[id]?.folders = nil }
+        for index in waiting.indices where waiting[index].isTouched(by: item) {
+            waiting[index].folders = nil
+        }
+    }
+
+    /// Has all claims of `item` mean the one that took its place.
+    mutating func pass(_ item: ItemID, to heir: ItemID) -> [Action] {
+        for id in holders.removeValue(forKey: item) ?? [] {
+            held[id]?.pass(item, to: heir)
+            if holders[heir]?.contains(id) != true { holders[heir, default: []].append(id) }
+        }
+        for index in waiting.indices { waiting[index].pass(item, to: heir) }
+        var actions: [Action] = []
+        settle(&actions)
+        return actions
+    }
+
+    // MARK: - Requests
+
+    /// Asks for all items of `request` together.
     ///
     /// - Parameters:
-    ///   - id: A name for the claim, not used before.
-    ///   - intents: What it is for; several about one item count as the strongest.
-    ///   - purpose: On whose behalf.
-    ///   - isYielding: Whether the claim gives way to all others.
+    ///   - request: Its id was not used before.
     ///   - waits: Whether to wait where it cannot be had now; otherwise it is refused.
     /// - Returns: What happened; a request without an action of its own waits.
-    mutating func request(
-        _ id: ClaimID,
-        _ intents: [AccessIntent],
-        purpose: Purpose,
-        isYielding: Bool = false,
-        waits: Bool = true
-    ) -> [Action] {
-        var request = Request(id: id, intents: intents, purpose: purpose, isYielding: isYielding)
-        for intent in intents {
-            let known = request.weights[intent.item] ?? .nothing
-            request.weights[intent.item] = max(known, intent.weight)
-        }
+    mutating func request(_ request: Request, waits: Bool = true) -> [Action] {
         var actions: [Action] = []
+        note(request)
         if mayGoOn(request, after: waiting[...]) {
             grant(request, &actions)
             settle(&actions)
-        } else if waits {
+            openRings(of: request.claimant.waiter, &actions)
+        } else if !waits {
+            refuse(request, .claimed, &actions)
+        } else if waiting.count >= Self.mostWaiting {
+            refuse(request, .tooManyOpen, &actions)
+        } else {
             waiting.append(request)
             // What the newcomer holds may now be what somebody waits for in a ring: look again.
             settle(&actions)
-        } else {
-            actions.append(.refused(id))
+            openRings(of: request.claimant.waiter, &actions)
         }
         return actions
     }
@@ -88,6 +120,8 @@ struct ClaimQueue: Sendable {
     /// Gives a held claim up.
     mutating func end(_ id: ClaimID) -> [Action] {
         guard let request = held.removeValue(forKey: id) else { return [] }
+        sweepers.remove(id)
+        forget(request)
         for item in request.weights.keys {
             holders[item]?.removeAll { $0 == id }
             if holders[item]?.isEmpty == true { holders[item] = nil }
@@ -102,7 +136,7 @@ struct ClaimQueue: Sendable {
     /// - Returns: Whether it was still waiting, and what that means for others.
     mutating func cancel(_ id: ClaimID) -> (wasWaiting: Bool, actions: [Action]) {
         guard let index = waiting.firstIndex(where: { $0.id == id }) else { return (false, []) }
-        waiting.remove(at: index)
+        forget(waiting.remove(at: index))
         var actions: [Action] = []
         settle(&actions)
         return (true, actions)
@@ -124,12 +158,33 @@ struct ClaimQueue: Sendable {
         }
     }
 
+    private mutating func refuse(
+        _ request: Request,
+        _ code: CloudFSError.Code,
+        _ actions: inout [Action]
+    ) {
+        forget(request)
+        actions.append(.refused(request.id, code))
+    }
+
+    private mutating func note(_ request: Request) {
+        if request.claimant.purpose.isForeign { foreign.insert(request.id) }
+        counts[request.claimant.waiter, default: 0] += 1
+    }
+
+    private mutating func forget(_ request: Request) {
+        foreign.remove(request.id)
+        let left = (counts[request.claimant.waiter] ?? 1) - 1
+        counts[request.claimant.waiter] = left == 0 ? nil : left
+    }
+
     private mutating func grant(_ request: Request, _ actions: inout [Action]) {
         for other in conflictingHolders(request) where !other.isRevoked {
             held[other.id]?.isRevoked = true
             actions.append(.revoke(other.id))
         }
         held[request.id] = request
+        if !request.swept.isEmpty { sweepers.insert(request.id) }
         for item in request.weights.keys { holders[item, default: []].append(request.id) }
         actions.append(.granted(request.id))
     }
@@ -139,42 +194,78 @@ struct ClaimQueue: Sendable {
         guard conflictingHolders(request).allSatisfy(\.isYielding) else { return false }
         return earlier.allSatisfy { other in
             other.isYielding || !other.conflicts(with: request)
-                || waits(other, for: request.purpose)
+                || request.claimant.purposes.contains { waits(other, for: $0) }
         }
     }
 
     private func conflictingHolders(_ request: Request) -> [Request] {
-        var found: [ClaimID: Request] = [:]
-        for (item, weight) in request.weights {
-            for id in holders[item] ?? [] {
-                guard let holder = held[id], holder.purpose != request.purpose,
-                    holder.weights[item]?.conflicts(with: weight) == true
-                else { continue }
-                found[id] = holder
-            }
+        guard request.swept.isEmpty else {
+            return held.values.filter { $0.conflicts(with: request) }.sorted { $0.id < $1.id }
         }
+        var found: [ClaimID: Request] = [:]
+        for item in request.weights.keys {
+            for id in holders[item] ?? [] where found[id] == nil { note(id, request, &found) }
+        }
+        for id in sweepers where found[id] == nil { note(id, request, &found) }
         return found.isEmpty ? [] : found.values.sorted { $0.id < $1.id }
+    }
+
+    private func note(_ id: ClaimID, _ request: Request, _ found: inout [ClaimID: Request]) {
+        if let holder = held[id], holder.conflicts(with: request) { found[id] = holder }
     }
 
     /// Whether `request` waits for `purpose`, directly or through others who wait.
     private func waits(_ request: Request, for purpose: Purpose) -> Bool {
         var reached: Set<Purpose> = []
-        var frontier = purposes(inTheWayOf: request)
+        var frontier = inTheWay(of: request).flatMap(\.purposes)
         while let next = frontier.popLast() {
             guard next != purpose else { return true }
             guard reached.insert(next).inserted else { continue }
-            for other in waiting where other.purpose == next {
-                frontier += purposes(inTheWayOf: other)
+            for other in waiting where other.claimant.purposes.contains(next) {
+                frontier += inTheWay(of: other).flatMap(\.purposes)
             }
         }
         return false
     }
 
-    /// The purposes whose claims, held or asked for earlier, keep a waiting request back.
-    private func purposes(inTheWayOf request: Request) -> [Purpose] {
-        let holders = conflictingHolders(request).filter { !$0.isYielding }.map(\.purpose)
+    /// Refuses the youngest request of each ring that somebody's latest one has closed.
+    ///
+    /// Who has nothing else is in nobody's way, and closes none.
+    private mutating func openRings(of waiter: Claimant.Waiter, _ actions: inout [Action]) {
+        guard !waiting.isEmpty, counts[waiter, default: 0] > 1 else { return }
+        while let last = waiting.lastIndex(where: { $0.claimant.waiter == waiter && isInRing($0) })
+        {
+            refuse(waiting.remove(at: last), .deadlock, &actions)
+            settle(&actions)
+        }
+    }
+
+    /// Whether a waiting request waits, through others who wait, for its own claimant.
+    private func isInRing(_ request: Request) -> Bool {
+        var reached: Set<Claimant.Waiter> = []
+        var frontier = inTheWay(of: request).map(\.waiter)
+        while let next = frontier.popLast() {
+            guard next != request.claimant.waiter else { return true }
+            guard reached.insert(next).inserted else { continue }
+            for other in waiting where other.claimant.waiter == next {
+                frontier += inTheWay(of: other).map(\.waiter)
+            }
+        }
+        return false
+    }
+
+    /// Whose claims, held or asked for earlier, keep a waiting request back.
+    func inTheWay(of request: Request) -> [Claimant] {
+        let holders = conflictingHolders(request).filter { !$0.isYielding }.map(\.claimant)
         let earlier = waiting.prefix { $0.id != request.id }
             .filter { !$0.isYielding && $0.conflicts(with: request) }
-        return holders + earlier.map(\.purpose)
+        return holders + earlier.map(\.claimant)
+    }
+}
+
+extension ClaimRequest {
+    /// Whether its place changes when `item` moves.
+    fileprivate func isTouched(by item: ItemID) -> Bool {
+        weights[item] != nil || folders?.contains(item) == true
     }
 }

@@ -133,6 +133,11 @@ final class LockCoordinator: Sendable {
         return .granted
     }
 
+    /// Whether an owner has, or waits for, a lock.
+    func holds(on item: ItemID, _ owner: UInt64, _ family: FileLock.Family) -> Bool {
+        state.withLock { $0.table.knows(item, owner: owner, family: family) }
+    }
+
     /// Drops the locks of an owner that is gone or has closed the file.
     func unlockAll(on item: ItemID, owner: UInt64, family: FileLock.Family? = nil) {
         let actions = state.withLock { state in

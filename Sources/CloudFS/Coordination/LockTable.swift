@@ -138,6 +138,13 @@ struct LockTable: Sendable {
         return false
     }
 
+    /// Whether an owner has a lock on an item, or waits for one.
+    func knows(_ item: ItemID, owner: UInt64, family: FileLock.Family) -> Bool {
+        let key = Key(item: item, family: family)
+        return held[key]?.contains { $0.owner == owner } == true
+            || waiting[key]?.contains { $0.owner == owner } == true
+    }
+
     // MARK: - For a next process
 
     /// Every granted lock.

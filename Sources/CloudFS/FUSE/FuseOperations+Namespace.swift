@@ -18,28 +18,28 @@ extension FuseOperations {
             }
         }
         table.unlink = { raw, parent, name in
-            let request = Caller(of: raw).request
+            let caller = Caller(of: raw)
             FuseRequest.handle(raw, "unlink", parent) { files throws(CloudFSError) in
                 let name = try FuseArguments.name(name)
-                try files.removeFile(name, from: FuseArguments.item(parent), by: request)
+                try files.removeFile(name, from: FuseArguments.item(parent), caller: caller)
                 return .done
             }
         }
         table.rmdir = { raw, parent, name in
-            let request = Caller(of: raw).request
+            let caller = Caller(of: raw)
             FuseRequest.handle(raw, "rmdir", parent) { files throws(CloudFSError) in
                 let name = try FuseArguments.name(name)
-                try files.removeFolder(name, from: FuseArguments.item(parent), by: request)
+                try files.removeFolder(name, from: FuseArguments.item(parent), caller: caller)
                 return .done
             }
         }
         table.rename = { raw, parent, name, newParent, newName, flags in
-            let request = Caller(of: raw).request
+            let caller = Caller(of: raw)
             FuseRequest.handle(raw, "rename", parent) { files throws(CloudFSError) in
                 let (old, new) = (try FuseArguments.name(name), try FuseArguments.name(newName))
                 let (from, to) = (FuseArguments.item(parent), FuseArguments.item(newParent))
                 let mode = try FuseArguments.renameMode(flags)
-                try files.rename(old, in: from, to: new, in: to, mode: mode, by: request)
+                try files.rename(old, in: from, to: new, in: to, mode: mode, caller: caller)
                 return .done
             }
         }

@@ -40,6 +40,8 @@ final class KernelProtocol: Sendable {
         static let isRepeated: UInt64 = 1 << 63
 
         static let entryNotification: Int32 = 3
+        /// `MADV_POPULATE_WRITE`, which Glibc does not name yet.
+        static let populateWrite: Int32 = 23
         static let resendNotification: Int32 = 7
         static let onlyExpires: UInt32 = 1
     }
@@ -75,20 +77,27 @@ final class KernelProtocol: Sendable {
     private let pendingCount = Atomic(0)
     /// Under which each thread keeps the number of the request that it read last.
     private let requestKey: pthread_key_t
+    /// Under which each thread keeps the buffer that it reads requests into.
+    private let bufferKey: pthread_key_t
 
     init(passthrough: Passthrough, store: ContentStore, connection: KeptConnection) {
         self.passthrough = passthrough
         self.store = store
         self.connection = connection
         nonce = connection.greetings.slots.first?.record.nonce ?? .random(in: .min ... .max)
+        (requestKey, bufferKey) = (Self.makeKey(), Self.makeKey())
+    }
+
+    private static func makeKey() -> pthread_key_t {
         var key = pthread_key_t()
         let result = pthread_key_create(&key, nil)
-        precondition(result == 0, "no key for the numbers of requests")
-        requestKey = key
+        precondition(result == 0, "no key for what a thread keeps")
+        return key
     }
 
     deinit {
         pthread_key_delete(requestKey)
+        pthread_key_delete(bufferKey)
     }
 
     /// Puts itself between libfuse and the kernel; to be called when the session is mounted.
@@ -105,9 +114,10 @@ final class KernelProtocol: Sendable {
                 return own.send(pieces, Int(count), to: device)
             },
             read: { device, buffer, size, data in
+                let own = SessionContext.of(data).kernel
+                own.populate(UnsafeRawBufferPointer(start: buffer, count: size))
                 let count = Glibc.read(device, buffer, size)
                 guard count > 0, let buffer else { return count }
-                let own = SessionContext.of(data).kernel
                 own.noteRequest(UnsafeRawBufferPointer(start: buffer, count: count))
                 return count
             },
@@ -211,6 +221,23 @@ final class KernelProtocol: Sendable {
     }
 
     // MARK: - Messages
+
+    /// Has all pages of a buffer be there before the kernel writes a request into it.
+    ///
+    /// For one that is missing, the kernel finds out that the process is being killed, and fails
+    /// the request with EIO instead of keeping it for the next worker.
+    private func populate(_ buffer: UnsafeRawBufferPointer) {
+        let known: UnsafeMutableRawPointer? = pthread_getspecific(bufferKey)
+        guard let start = buffer.baseAddress, known.map(UnsafeRawPointer.init) != start else {
+            return
+        }
+        let page = Int(getpagesize())
+        let first = UInt(bitPattern: start) & ~UInt(page - 1)
+        let count = Int(UInt(bitPattern: start) - first) + buffer.count
+        // Where the kernel lacks it, it lacks what would send a request again, too.
+        _ = madvise(UnsafeMutableRawPointer(bitPattern: first), count, Layout.populateWrite)
+        pthread_setspecific(bufferKey, start)
+    }
 
     private func noteRequest(_ message: UnsafeRawBufferPointer) {
         guard message.count >= Layout.requestHeader else { return }

@@ -37,7 +37,7 @@ extension Filesystem {
         guard value.count <= Self.longestValue else {
             throw CloudFSError(.attributeTooBig, "the value is longer than 64 KiB", item: id)
         }
-        try changeAttributes(of: id, by: caller.request) { writer in
+        try changeAttributes(of: id, for: caller) { writer in
             let attributes = try writer.reader.attributes(of: id)
             if flags & 1 != 0, attributes[name] != nil {
                 throw CloudFSError(.exists, "the attribute exists already", item: id)
@@ -63,7 +63,7 @@ extension Filesystem {
         }
         try requireWritable()
         try Self.requireUserNamespace(name, id)
-        try changeAttributes(of: id, by: caller.request) { writer in
+        try changeAttributes(of: id, for: caller) { writer in
             guard try writer.reader.attribute(name, of: id) != nil else {
                 throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
             }
@@ -86,10 +86,13 @@ extension Filesystem {
 
     private func changeAttributes(
         of id: ItemID,
-        by request: RequestStamp?,
+        for caller: Caller,
         _ change: (CatalogWriter) throws -> Void
     ) throws(CloudFSError) {
+        let request = caller.request
         guard try !isDone(request, to: id) else { return }
+        let claim = try claimNow([.writing(id, .metadataOnly)], for: caller)
+        defer { claim.end() }
         let notBefore = notBefore
         let now = clocks.now()
         try catalog.write { writer in
@@ -100,6 +103,7 @@ extension Filesystem {
                 try writer.markMetadataChanged(id, notBefore: notBefore)
             }
         }
+        publish([.attributes(id)], by: caller)
         uploader.noteChange()
     }
 

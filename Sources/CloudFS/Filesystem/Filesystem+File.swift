@@ -34,10 +34,10 @@ extension Filesystem {
         caller: Caller
     ) throws(CloudFSError) -> OpenedFile {
         if let opened = opened(by: caller.request) { return opened }
-        var claim: Claim?
-        if OpenFlags.isWritable(flags) {
-            try requireWritable()
-            claim = try coordinator.tryClaim([.writing(id)], purpose: .mount)
+        if OpenFlags.isWritable(flags) { try requireWritable() }
+        let intent = intent(toOpen: id, flags: flags)
+        let claim = try intent.map { intent throws(CloudFSError) in
+            try claimNow([intent], for: caller)
         }
         return try open(id, flags: flags, caller: caller, claim: claim)
     }
@@ -47,11 +47,10 @@ extension Filesystem {
         flags: Int32,
         caller: Caller
     ) async throws(CloudFSError) -> OpenedFile {
-        let claim = try await coordinator.claim(
-            [.writing(id)],
-            purpose: .mount,
-            timeout: .seconds(30)
-        )
+        var claim: Claim?
+        if let intent = intent(toOpen: id, flags: flags) {
+            claim = try await self.claim([intent], for: caller)
+        }
         return try open(id, flags: flags, caller: caller, claim: claim)
     }
 
@@ -298,17 +297,20 @@ extension Filesystem {
     /// reads the catalog when the handle is released meets what was there before.
     func flush(_ handle: UInt64, lockOwner: UInt64) throws(CloudFSError) {
         let handle = try handles.file(handle)
-        locks.unlockAll(on: handle.file.id, owner: lockOwner, family: .posix)
+        unlockAll(.posix, on: handle.file.id, owner: lockOwner)
         guard handle.isWritable else { return }
         try handle.file.state.withLock { state throws(CloudFSError) in
             try files.observe(&state, handle.file.id)
             try files.save(&state, handle.file.id)
         }
+        publishContent(of: handle.file, changedBy: handle.opener)
         uploader.noteChange()
     }
 
     func synchronize(_ handle: UInt64, dataOnly: Bool) throws(CloudFSError) {
-        try files.synchronize(try handles.file(handle).file)
+        let handle = try handles.file(handle)
+        try files.synchronize(handle.file)
+        publishContent(of: handle.file, changedBy: handle.opener)
     }
 
     /// Takes back an open of which the kernel does not know.
@@ -320,13 +322,16 @@ extension Filesystem {
     func release(_ number: UInt64, lockOwner: UInt64, releasesFlock: Bool) {
         guard let handle = handles.removeFile(number) else { return }
         let file = handle.file
-        if releasesFlock { locks.unlockAll(on: file.id, owner: lockOwner, family: .flock) }
+        if releasesFlock { unlockAll(.flock, on: file.id, owner: lockOwner) }
         files.caches.noteClosed(file.id)
         forgetHandle(of: file, flags: handle.flags)
         conceal(file)
         handle.claim?.end()
         let hasNewer = file.state.withLock { $0.hasNewer && !$0.isInUse }
-        if handle.isWritable { store(file) { try files.letRest(file) } }
+        if handle.isWritable {
+            store(file) { try files.letRest(file) }
+            publishContent(of: file, changedBy: handle.opener)
+        }
         store(file) { try files.release(file) }
         if handle.isWritable { uploader.noteChange() }
         if hasNewer { Task { await feed.hintParent(of: file.id) } }

@@ -25,9 +25,17 @@ extension Filesystem {
         caller: Caller
     ) throws(CloudFSError) -> Attributes {
         try requireWritable()
+        // What is open for writing is claimed already.
+        let option = changes.size == nil ? AccessIntent.WritingOption.metadataOnly : .updating
+        let claim = handle == nil ? try claimNow([.writing(id, option)], for: caller) : nil
+        defer { claim?.end() }
         if let size = changes.size { try truncate(id, to: size, caller: caller) }
-        guard changes.changesMetadata else { return try attributes(of: id, handle: handle) }
-        return attributes(of: try setMetadata(changes, of: id))
+        let attributes =
+            changes.changesMetadata
+            ? attributes(of: try setMetadata(changes, of: id))
+            : try attributes(of: id, handle: handle)
+        publish([changes.size == nil ? .attributes(id) : .content(id)], by: caller)
+        return attributes
     }
 
     private func truncate(

@@ -143,7 +143,7 @@ extension Filesystem {
                 return record
             }
             unnamed = nil
-            if let ancestor { eraseIfDone(ancestor) }
+            if let ancestor { didSucceed(entry.attributes.id, to: ancestor) }
             if let begun { return (entry, begun) }
             return (entry, try files.acquire(entry.attributes.id))
         } catch {
@@ -166,6 +166,8 @@ extension Filesystem {
         try requireWritable()
         try requireFree(name, in: parent)
         if let made = try made(name, in: parent, by: caller.request) { return made }
+        let claim = try claimName(name, in: parent, for: caller)
+        defer { claim?.end() }
         let now = clocks.now()
         let notBefore = notBefore
         let record = try catalog.write { writer in
@@ -202,6 +204,8 @@ extension Filesystem {
             if kind.isSynced { try writer.enqueue(record.id, notBefore: notBefore) }
             return record
         }
+        fulfil(name, in: parent, with: record.id)
+        publish([.entryAppeared(parent: parent, name: name)], by: caller)
         uploader.noteChange()
         return entry(record)
     }
@@ -239,45 +243,57 @@ extension Filesystem {
     func removeFile(
         _ name: ItemName,
         from parent: ItemID,
-        by request: RequestStamp? = nil
+        caller: Caller
     ) throws(CloudFSError) {
         try requireWritable()
         try requireFree(name, in: parent)
-        guard try !isDone(request, to: parent) else { return }
+        guard try !isDone(caller.request, to: parent) else { return }
         let now = clocks.now()
         let notBefore = notBefore
-        let id = try catalog.write { writer in
-            let record = try Self.child(name, of: parent, writer.reader)
-            guard record.item.kind != .folder else {
-                throw CloudFSError(.isDirectory, "\(name) is a folder", item: record.id)
+        let id = try withClaims(for: caller) { reader in
+            [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
+        } _: { claimed throws(CloudFSError) in
+            try catalog.write { writer in
+                let record = try Self.child(name, of: parent, writer.reader)
+                guard record.item.kind != .folder else {
+                    throw CloudFSError(.isDirectory, "\(name) is a folder", item: record.id)
+                }
+                try Self.require(record, among: claimed)
+                try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
+                return record.id
             }
-            try writer.unlink(record.id, at: now, notBefore: notBefore, by: request)
-            return record.id
         }
         didUnlink(id)
+        publish([.entryVanished(parent: parent, name: name, item: id)], by: caller)
     }
 
     func removeFolder(
         _ name: ItemName,
         from parent: ItemID,
-        by request: RequestStamp? = nil
+        caller: Caller
     ) throws(CloudFSError) {
         try requireWritable()
         try requireFree(name, in: parent)
-        guard try !isDone(request, to: parent) else { return }
+        guard try !isDone(caller.request, to: parent) else { return }
         let now = clocks.now()
         let notBefore = notBefore
-        let id = try catalog.write { writer in
-            let record = try Self.child(name, of: parent, writer.reader)
-            try Self.requireFolder(record)
-            try Self.requireEmpty(record, writer.reader)
-            try writer.unlink(record.id, at: now, notBefore: notBefore, by: request)
-            return record.id
+        let id = try withClaims(for: caller) { reader in
+            [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
+        } _: { claimed throws(CloudFSError) in
+            try catalog.write { writer in
+                let record = try Self.child(name, of: parent, writer.reader)
+                try Self.requireFolder(record)
+                try Self.requireEmpty(record, writer.reader)
+                try Self.require(record, among: claimed)
+                try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
+                return record.id
+            }
         }
         didUnlink(id)
+        publish([.entryVanished(parent: parent, name: name, item: id)], by: caller)
     }
 
-    private static func child(
+    static func child(
         _ name: ItemName,
         of parent: ItemID,
         _ reader: CatalogReader
@@ -289,14 +305,14 @@ extension Filesystem {
     }
 
     /// A folder that was never listed may hold anything.
-    private static func requireEmpty(_ record: ItemRecord, _ reader: CatalogReader) throws {
+    static func requireEmpty(_ record: ItemRecord, _ reader: CatalogReader) throws {
         guard record.isListed, try !reader.hasChildren(record.id) else {
             throw CloudFSError(.notEmpty, "the folder is not empty", item: record.id)
         }
     }
 
     /// Lets go of an item that lost its name, now or with its last handle.
-    private func didUnlink(_ id: ItemID) {
+    func didUnlink(_ id: ItemID) {
         if let file = files.live(id) {
             file.state.withLock { $0.isUnlinked = true }
         }
@@ -305,113 +321,8 @@ extension Filesystem {
     }
 
     /// Erases an item that nothing is left of, unless somebody uses it still.
-    private func eraseIfDone(_ id: ItemID) {
+    func eraseIfDone(_ id: ItemID) {
         // What is being sent right now is erased, or deleted in the cloud, when that has ended.
         if !uploader.erasesLater(id) { files.eraseSoon(id) }
-    }
-
-    // MARK: - Renaming
-
-    func rename(
-        _ name: ItemName,
-        in parent: ItemID,
-        to newName: ItemName,
-        in newParent: ItemID,
-        mode: RenameMode,
-        by request: RequestStamp? = nil
-    ) throws(CloudFSError) {
-        try requireWritable()
-        try requireFree(name, in: parent)
-        try requireFree(newName, in: newParent)
-        guard try !isDone(request, to: newParent) else { return }
-        let now = clocks.now()
-        let notBefore = notBefore
-        var ancestor: ItemID?
-        let victim = try catalog.write { writer -> ItemID? in
-            let reader = writer.reader
-            let source = try Self.child(name, of: parent, reader)
-            let target = try reader.child(newName.bytes, of: newParent)
-            try Self.requireMovable(source, to: newParent, reader)
-            switch mode {
-            case .exchange:
-                guard let target else {
-                    throw CloudFSError(.notFound, "\(newName) does not exist", item: newParent)
-                }
-                if target.id == source.id { return nil }
-                try Self.requireMovable(target, to: parent, reader)
-                try writer.exchange(
-                    source.id,
-                    target.id,
-                    at: now,
-                    notBefore: notBefore,
-                    by: request
-                )
-                try release(source, writer)
-                try release(target, writer)
-                return nil
-            case .noReplace where target != nil:
-                throw CloudFSError(.exists, "\(newName) exists already", item: newParent)
-            case .noReplace, .replacing:
-                if target?.id == source.id { return nil }
-                if let target { try Self.requireReplaceable(target, by: source, reader) }
-                ancestor = try writer.rename(
-                    source.id,
-                    to: newName.bytes,
-                    in: newParent,
-                    replacing: target?.id,
-                    at: now,
-                    notBefore: notBefore,
-                    by: request
-                )
-                try release(source, writer)
-                return target?.id
-            }
-        }
-        if let victim { didUnlink(victim) }
-        if let ancestor { eraseIfDone(ancestor) }
-        uploader.noteChange()
-    }
-
-    /// A new name may be one that is synced, where the old one was not: whatever was held back
-    /// because of its name is looked at again.
-    private func release(_ record: ItemRecord, _ writer: CatalogWriter) throws {
-        guard try writer.reader.outboxEntry(of: record.id)?.isHeld == true else { return }
-        let ids =
-            record.item.kind == .folder
-            ? try writer.reader.descendants(of: record.id) : [record.id]
-        for id in ids { try writer.setHeld(false, of: id) }
-    }
-
-    private static func requireMovable(
-        _ record: ItemRecord,
-        to folder: ItemID,
-        _ reader: CatalogReader
-    ) throws {
-        let target = try reader.existing(folder)
-        try requireFolder(target)
-        guard target.item.container == record.item.container else {
-            throw CloudFSError(.crossContainer, "the folder is in another container", item: folder)
-        }
-        guard record.item.kind == .folder, try reader.isInside(folder, of: record.id) else {
-            return
-        }
-        throw CloudFSError(
-            .invalidArgument,
-            "a folder cannot be moved into itself",
-            item: record.id
-        )
-    }
-
-    private static func requireReplaceable(
-        _ target: ItemRecord,
-        by source: ItemRecord,
-        _ reader: CatalogReader
-    ) throws {
-        if target.item.kind == .folder {
-            try requireFolder(source)
-            try requireEmpty(target, reader)
-        } else if source.item.kind == .folder {
-            throw CloudFSError(.notDirectory, "the target is not a folder", item: target.id)
-        }
     }
 }

@@ -54,8 +54,9 @@ extension Filesystem {
         let isWritable = OpenFlags.isWritable(flags)
         let file = try files.acquire(id)
         // Nobody else can have claimed anything yet.
-        let claim =
-            isWritable ? try coordinator.tryClaim([.writing(id)], purpose: .mount) : nil
+        let claim = try intent(toOpen: id, flags: flags).map { intent throws(CloudFSError) in
+            try coordinator.tryClaim([intent], by: .plain(kept.record.ownerProcess))
+        }
         file.state.withLock { state in
             state.handles += 1
             if isWritable { state.writers += 1 }

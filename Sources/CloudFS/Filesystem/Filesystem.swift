@@ -17,7 +17,10 @@ final class Filesystem: Sendable {
     let downloader: Downloader
     let siblings: SiblingFetcher
     let coordinator: Coordinator
+    let board = PresenterBoard()
+    let promisedNames: PromisedNames
     let locks: LockCoordinator
+    let lockClaims = LockClaims()
     let handles: HandleTable
     let hub: ChangeHub
     let connection: Connection
@@ -27,6 +30,10 @@ final class Filesystem: Sendable {
 
     struct Options: Sendable {
         var isReadOnly = false
+        /// Whether programs that only read wait for coordinated writers, too.
+        var isCoordinationEnforced = false
+        /// How long an open waits for others to let go of the file.
+        var claimTimeout = Duration.seconds(30)
         /// How long the first listing of a folder is waited for.
         var listingDeadline = Duration.seconds(10)
         /// The same for a lookup, which blocks others in its folder.
@@ -48,6 +55,7 @@ final class Filesystem: Sendable {
         downloader: Downloader,
         siblings: SiblingFetcher,
         coordinator: Coordinator,
+        promisedNames: PromisedNames,
         locks: LockCoordinator,
         handles: HandleTable,
         hub: ChangeHub,
@@ -63,6 +71,7 @@ final class Filesystem: Sendable {
         self.downloader = downloader
         self.siblings = siblings
         self.coordinator = coordinator
+        self.promisedNames = promisedNames
         self.locks = locks
         self.handles = handles
         self.hub = hub

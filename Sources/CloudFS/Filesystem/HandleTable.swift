@@ -48,12 +48,15 @@ final class FileHandle: Sendable {
     let file: OpenFile
     let flags: Int32
     let claim: Claim?
+    /// The thread that opened it.
+    let opener: Int32
 
-    init(number: UInt64, file: OpenFile, flags: Int32, claim: Claim?) {
+    init(number: UInt64, file: OpenFile, flags: Int32, claim: Claim?, opener: Int32) {
         self.number = number
         self.file = file
         self.flags = flags
         self.claim = claim
+        self.opener = opener
     }
 
     var isWritable: Bool { OpenFlags.isWritable(flags) }
@@ -103,7 +106,8 @@ final class HandleTable: Sendable {
             number: record.handle,
             file: file,
             flags: record.flags,
-            claim: claim
+            claim: claim,
+            opener: record.ownerProcess
         )
         adopt(.file(handle, slot: kept.index), record)
     }
@@ -168,7 +172,13 @@ final class HandleTable: Sendable {
                 request: caller.request?.mark ?? 0
             )
         )
-        let handle = FileHandle(number: number, file: file, flags: flags, claim: claim)
+        let handle = FileHandle(
+            number: number,
+            file: file,
+            flags: flags,
+            claim: claim,
+            opener: caller.processID
+        )
         state.withLock { $0.entries[number] = .file(handle, slot: slot) }
         return handle
     }

@@ -54,6 +54,8 @@ extension MountConfiguration.Option {
         case .quietTime: [MountConfiguration.Values.format(configuration.quietTime)]
         case .readTimeout: [MountConfiguration.Values.format(configuration.readTimeout)]
         case .hydration: [configuration.hydration.rawValue]
+        case .coordination: [configuration.coordination.rawValue]
+        case .claimTimeout: [MountConfiguration.Values.format(configuration.claimTimeout)]
         case .progressiveLimit: [ByteCount.format(configuration.progressiveLimit)]
         case .ignore: configuration.ignore
         case .simulateLatency: [MountConfiguration.Values.format(link.latency)]

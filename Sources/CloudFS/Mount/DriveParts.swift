@@ -75,6 +75,16 @@ final class DriveParts: Sendable {
             mutations: mutations,
             logger: logger
         ) { id, told in news.fetched(id, told) }
+        let promisedNames = PromisedNames()
+        let coordinator = Coordinator(
+            places: Coordinator.Places { id throws(CloudFSError) in
+                let place = promisedNames.place(id)
+                return try catalog.readFew { reader in
+                    guard let place else { return try reader.folders(around: id) }
+                    return try reader.folders(around: place.parent).union([place.parent])
+                }
+            }
+        ) { items in news.letGo(items) }
         let applier = RemoteApplier(
             files: files,
             provider: provider,
@@ -82,6 +92,7 @@ final class DriveParts: Sendable {
             hub: hub,
             mutations: mutations,
             hydrator: hydrator,
+            coordinator: coordinator,
             options: RemoteApplier.Options(
                 deviceName: configuration.deviceName,
                 owner: configuration.remoteIDs ? nil : (geteuid(), getegid())
@@ -105,7 +116,6 @@ final class DriveParts: Sendable {
         let isIgnored: @Sendable (ItemName, Bool) -> Bool = {
             patterns.ignores([$0], isFolder: $1)
         }
-        let coordinator = Coordinator()
         let uploader = Uploader(
             applier: applier,
             feed: feed,
@@ -117,6 +127,7 @@ final class DriveParts: Sendable {
         let evictor = Evictor(
             files: files,
             hub: hub,
+            coordinator: coordinator,
             pool: pool,
             limits: try Self.limits(configuration, catalog, store),
             logger: logger
@@ -130,12 +141,15 @@ final class DriveParts: Sendable {
             downloader: downloader,
             siblings: SiblingFetcher(hydrator: hydrator, pool: pool, logger: logger),
             coordinator: coordinator,
+            promisedNames: promisedNames,
             locks: LockCoordinator(region: kept.locks),
             handles: handles,
             hub: hub,
             connection: connection,
             options: Filesystem.Options(
                 isReadOnly: configuration.readOnly,
+                isCoordinationEnforced: configuration.coordination == .enforced,
+                claimTimeout: configuration.claimTimeout,
                 isIgnored: isIgnored,
                 containerName: first.name ?? first.url.shortName
             ),
@@ -145,6 +159,7 @@ final class DriveParts: Sendable {
         try Self.restorePause(of: uploader, from: catalog)
         try uploader.takeUpUnheard()
         try filesystem.adoptHandles()
+        try filesystem.adoptLockClaims()
         _ = hub.subscribe { changes in
             files.caches.noteChanged(changes)
             evictor.noticeUse()
@@ -227,6 +242,7 @@ final class DriveParts: Sendable {
             group.addTask { await self.feed.run() }
             group.addTask { await self.uploader.run() }
             group.addTask { await self.filesystem.downloader.run() }
+            group.addTask { await self.control.news.run() }
             group.addTask { await self.filesystem.siblings.run() }
             group.addTask { await self.filesystem.evictor.run() }
             group.addTask {
@@ -300,6 +316,17 @@ private final class Newsroom: Sendable {
         guard let desk = desk.withLock({ $0 }) else { return }
         desk.uploader.wake.raise()
         desk.downloader.noticeWanted()
+    }
+
+    /// A coordinated program let go of items.
+    func letGo(_ items: [ItemID]) {
+        guard let desk = desk.withLock({ $0 }) else { return }
+        desk.uploader.wake.raise()
+        let postponed = desk.uploader.applier.takePostponed(items)
+        guard !postponed.isEmpty else { return }
+        Task {
+            for id in postponed { await desk.feed.hintParent(of: id) }
+        }
     }
 
     func fetched(_ id: ItemID, _ told: Hydrator.News) {

@@ -18,6 +18,8 @@ extension MountConfiguration {
         case quietTime = "quiet-time"
         case readTimeout = "read-timeout"
         case hydration
+        case coordination
+        case claimTimeout = "claim-timeout"
         case progressiveLimit = "progressive-limit"
         case ignore
         case simulateLatency = "simulate-latency"
@@ -51,7 +53,8 @@ extension MountConfiguration {
             case .stateDir, .caFile: .value("path")
             case .cacheSize, .freeFloor, .progressiveLimit: .value("bytes")
             case .uploadLimit, .downloadLimit, .simulateBandwidth: .value("bytes/s")
-            case .quietTime, .readTimeout, .simulateLatency, .pollInterval, .scanInterval,
+            case .quietTime, .readTimeout, .claimTimeout, .simulateLatency, .pollInterval,
+                .scanInterval,
                 .listingAge:
                 .value("time")
             case .simulateFailures: .value("share")
@@ -59,7 +62,7 @@ extension MountConfiguration {
             case .endpoint: .value("url")
             case .addressing: .value("style")
             case .logLevel: .value("level")
-            case .hydration: .value("policy")
+            case .hydration, .coordination: .value("policy")
             }
         }
 
@@ -89,6 +92,10 @@ extension MountConfiguration {
             case .hydration:
                 "What an open brings here: progressive (what is read, then the rest), "
                     + "partial (what is read) or full (open waits for all). Default: progressive."
+            case .coordination:
+                "Who waits for programs that claim a file: advisory (those that write) or "
+                    + "enforced (those that read, too). Default: advisory."
+            case .claimTimeout: "How long an open waits for such a program. Default: 30s."
             case .progressiveLimit:
                 "Larger files are not completed in the background. Default: 256MiB."
             case .ignore:
@@ -210,6 +217,12 @@ extension MountConfiguration.Option {
             configuration.hydration = try value(text, "progressive, partial or full") {
                 MountConfiguration.Hydration(rawValue: $0)
             }
+        case .coordination:
+            configuration.coordination = try value(text, "advisory or enforced") {
+                MountConfiguration.Coordination(rawValue: $0)
+            }
+        case .claimTimeout:
+            configuration.claimTimeout = try duration(text, "30s", .milliseconds(10))
         case .ignore: try ignore(text, in: &configuration)
         }
     }

@@ -27,6 +27,14 @@ public struct MountConfiguration: Sendable, Equatable {
         case full
     }
 
+    /// Which plain programs heed the claims of coordinated ones.
+    public enum Coordination: String, Sendable, CaseIterable {
+        /// Those that change something.
+        case advisory
+        /// Those that only read as well.
+        case enforced
+    }
+
     /// A link that is slower or worse than the real one, for demonstrations and tests.
     public struct SimulatedLink: Sendable, Equatable {
         /// Added to every request.
@@ -101,6 +109,9 @@ public struct MountConfiguration: Sendable, Equatable {
     /// How long a read waits without progress.
     public var readTimeout = Duration.seconds(30)
     public var hydration = Hydration.progressive
+    public var coordination = Coordination.advisory
+    /// How long an open waits for a coordinated program.
+    public var claimTimeout = Duration.seconds(30)
     /// Files larger than this are not completed in the background.
     public var progressiveLimit: Int64 = 256 << 20
     /// Patterns (`fnmatch`) of names that stay on this machine; matched against one component.

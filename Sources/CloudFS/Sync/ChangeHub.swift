@@ -4,7 +4,7 @@ import Synchronization
 enum ItemChange: Sendable, Hashable {
     /// Size, times, mode or attributes changed.
     case attributes(ItemID)
-    /// The bytes changed too. Never published while the item has a handle.
+    /// The bytes changed too. The engine never publishes that while the item has a handle.
     case content(ItemID)
     case entryAppeared(parent: ItemID, name: ItemName)
     case entryVanished(parent: ItemID, name: ItemName, item: ItemID)
@@ -26,19 +26,34 @@ enum ItemChange: Sendable, Hashable {
     }
 }
 
-/// The one channel by which news goes up: changes that the engine made true.
-///
-/// What applications do through the mount is not published: the kernel knows it already.
+/// The one channel by which news goes up: what was changed, and who did it.
 final class ChangeHub: Sendable {
+    /// Who made a change.
+    enum Origin: Sendable, Hashable {
+        /// The engine: what another device did arrived, or room was made.
+        case engine
+        /// A program, through the mount: the kernel knows it already.
+        case program(Int32)
+    }
+
+    typealias Receiver = @Sendable ([ItemChange], Origin) -> Void
+
     private struct State {
-        var subscribers: [UInt64: @Sendable ([ItemChange]) -> Void] = [:]
+        var subscribers: [UInt64: Receiver] = [:]
         var next: UInt64 = 1
     }
 
     private let state = Mutex(State())
 
-    /// Calls `receive` with every batch of changes from now on; it must not block.
+    /// Calls `receive` with every batch of changes of the engine from now on; it must not block.
     func subscribe(_ receive: @escaping @Sendable ([ItemChange]) -> Void) -> UInt64 {
+        subscribeToAll { changes, origin in
+            if origin == .engine { receive(changes) }
+        }
+    }
+
+    /// Calls `receive` with every batch of changes, whoever made them; it must not block.
+    func subscribeToAll(_ receive: @escaping Receiver) -> UInt64 {
         state.withLock { state in
             defer { state.next += 1 }
             state.subscribers[state.next] = receive
@@ -51,9 +66,9 @@ final class ChangeHub: Sendable {
     }
 
     /// Tells all subscribers; call it after the changes are committed, with no lock held.
-    func publish(_ changes: [ItemChange]) {
+    func publish(_ changes: [ItemChange], by origin: Origin = .engine) {
         guard !changes.isEmpty else { return }
         let subscribers = state.withLock { Array($0.subscribers.values) }
-        for receive in subscribers { receive(changes) }
+        for receive in subscribers { receive(changes, origin) }
     }
 }

@@ -7,6 +7,7 @@ import Synchronization
 final class Evictor: Sendable {
     private let files: OpenFiles
     private let hub: ChangeHub
+    private let coordinator: Coordinator
     private let pool: BlockingPool
     private let logger: Logger
     let limits: Limits
@@ -20,9 +21,17 @@ final class Evictor: Sendable {
         var freeFloor: Int64
     }
 
-    init(files: OpenFiles, hub: ChangeHub, pool: BlockingPool, limits: Limits, logger: Logger) {
+    init(
+        files: OpenFiles,
+        hub: ChangeHub,
+        coordinator: Coordinator,
+        pool: BlockingPool,
+        limits: Limits,
+        logger: Logger
+    ) {
         self.files = files
         self.hub = hub
+        self.coordinator = coordinator
         self.pool = pool
         self.limits = limits
         self.logger = logger
@@ -57,6 +66,8 @@ final class Evictor: Sendable {
     ///
     /// - Throws: `claimed` when it is in use, pinned, or not in the cloud yet.
     func evict(_ id: ItemID) throws(CloudFSError) {
+        let claim = try coordinator.tryClaim([.writing(id, .forReplacing)], by: .besidePlain)
+        defer { claim.end() }
         let file = try files.acquire(id)
         let (changes, failure) = file.state.withLock { state -> ([ItemChange], CloudFSError?) in
             do throws(CloudFSError) {

@@ -94,6 +94,8 @@ final class OpenFile: Sendable {
         var queuedFor: Timestamp?
         /// Counts local changes, so that an upload can tell whether its snapshot is still true.
         var changeCount: UInt64 = 0
+        /// The count of which others were told last.
+        var publishedCount: UInt64 = 0
         var writesInFlight = 0
         /// Whether the item has no name any more.
         var isUnlinked = false

@@ -146,6 +146,8 @@ extension RemoteApplier {
         sameAt: UInt64?,
         isOnTheMove: Bool
     ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action], OpenFile) {
+        let claim = try claimToReplace(id)
+        defer { claim?.end() }
         let file = try files.acquire(id)
         defer { releaseQuietly(file) }
         let (changes, actions) = try file.state.withLock {
@@ -156,7 +158,7 @@ extension RemoteApplier {
             let isSame = sameAt == state.changeCount
             let local = Reconciler.Local(
                 isDirty: state.isDirty && !state.hasNothingToSend(beside: state.base),
-                isInUse: state.isInUse,
+                isInUse: state.isInUse || claim == nil,
                 isDeleted: state.isUnlinked
             )
             let decision = Reconciler.decide(
@@ -170,7 +172,7 @@ extension RemoteApplier {
                 return (try takeOverVersion(&state, id, remote, in: folder), [])
             case .replaceContent where isSame, .recordNewer where isSame:
                 return (try takeOverVersion(&state, id, remote, in: folder), [])
-            case .compareOrKeepBoth where isOnTheMove:
+            case .compareOrKeepBoth where isOnTheMove || claim == nil:
                 return ([], [])
             case .compareOrKeepBoth:
                 return (try keepBoth(&state, id, remote, in: folder), [])

@@ -50,6 +50,8 @@ extension RemoteApplier {
 
     private func removeFile(_ id: ItemID) async throws(CloudFSError) -> Bool {
         let (changes, isGone) = try await pool.engine { () throws -> ([ItemChange], Bool) in
+            guard let claim = try self.claimToReplace(id) else { return ([], false) }
+            defer { claim.end() }
             let file = try self.files.acquire(id)
             defer { self.releaseQuietly(file) }
             return try file.state.withLock { state throws(CloudFSError) in

@@ -13,6 +13,7 @@ final class RemoteApplier: Sendable {
     let hub: ChangeHub
     let mutations: RemoteMutations
     let hydrator: Hydrator
+    let coordinator: Coordinator
     let options: Options
     let logger: Logger
     let precedence: Precedence
@@ -20,6 +21,8 @@ final class RemoteApplier: Sendable {
     /// waits for one of them at most.
     private let comparing: BlockingPool
     let whereabouts = Whereabouts()
+    /// Files left as they are for as long as a coordinated program has claimed them.
+    let postponed = Mutex<Set<ItemID>>([])
     private let detailsLeft = Mutex(firstDetails)
     /// Whether the catalog knows that the container is not empty.
     private let hasItems = Atomic(false)
@@ -56,6 +59,7 @@ final class RemoteApplier: Sendable {
         hub: ChangeHub,
         mutations: RemoteMutations,
         hydrator: Hydrator,
+        coordinator: Coordinator,
         options: Options,
         logger: Logger
     ) {
@@ -67,6 +71,7 @@ final class RemoteApplier: Sendable {
         self.hub = hub
         self.mutations = mutations
         self.hydrator = hydrator
+        self.coordinator = coordinator
         self.options = options
         self.logger = logger
     }

@@ -215,7 +215,7 @@ extension Uploader {
         guard let upload = prepared else { return false }
         let (file, snapshot, sent) = (upload.file, upload.snapshot, upload.sent)
         defer {
-            upload.claim?.end()
+            upload.claim.end()
             releaseLater(file)
         }
         let source = UploadSource(
@@ -246,7 +246,7 @@ extension Uploader {
     private struct PreparedUpload: Sendable {
         var file: OpenFile
         var snapshot: UploadSnapshot
-        var claim: Claim?
+        var claim: Claim
         var sent: SentRecord
     }
 
@@ -267,14 +267,11 @@ extension Uploader {
             }
             // A writer of this mount that paused for long holds its claim still: it has no say.
             let isHeldOpen = file.state.withLock { $0.isBeingWritten }
-            let claim =
-                isHeldOpen
-                ? nil
-                : try coordinator.tryClaim(
-                    [.reading(id, .forUploading)],
-                    purpose: .sync,
-                    isYielding: true
-                )
+            let claim = try coordinator.tryClaim(
+                [.reading(id, .forUploading)],
+                by: isHeldOpen ? .besidePlain : .sync,
+                isYielding: true
+            )
             do throws(CloudFSError) {
                 let snapshot = try UploadSnapshot(of: file, in: files)
                 let sent = SentRecord(
@@ -289,7 +286,7 @@ extension Uploader {
                 try note(sent)
                 return PreparedUpload(file: file, snapshot: snapshot, claim: claim, sent: sent)
             } catch {
-                claim?.end()
+                claim.end()
                 throw error
             }
         } catch {

@@ -36,7 +36,7 @@ final class FakeDrive: ControlledDrive {
         for continuation in held { continuation.resume() }
     }
 
-    private func note(_ call: String) async throws(CloudFSError) {
+    func note(_ call: String) async throws(CloudFSError) {
         let failure = state.withLock { state in
             state.calls.append(call)
             return state.failure

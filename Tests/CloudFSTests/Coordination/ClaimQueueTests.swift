@@ -21,7 +21,7 @@ private struct Harness {
             switch action {
             case .granted(let id): granted.append(id.rawValue)
             case .revoke(let id): revoked.append(id.rawValue)
-            case .refused(let id): refused.append(id.rawValue)
+            case .refused(let id, _): refused.append(id.rawValue)
             }
         }
     }
@@ -37,10 +37,13 @@ private struct Harness {
         next += 1
         take(
             queue.request(
-                .init(rawValue: id),
-                intents,
-                purpose: purpose,
-                isYielding: isYielding,
+                ClaimRequest(
+                    .init(rawValue: id),
+                    intents,
+                    by: Claimant(purpose),
+                    isYielding: isYielding,
+                    folders: []
+                ),
                 waits: waits
             )
         )
@@ -204,5 +207,134 @@ private struct Harness {
         #expect(harness.isHeld(reader))
         let isOver = harness.queue.cancel(.init(rawValue: writer))
         #expect(!isOver.wasWaiting)
+    }
+}
+
+// MARK: - Folders, rings, and items that change places
+
+extension ClaimQueueTests {
+    private static let folder = ItemID(10)
+
+    private func request(
+        _ id: UInt64,
+        _ purpose: Purpose,
+        _ intents: AccessIntent...,
+        folders: Set<ItemID>? = []
+    ) -> ClaimRequest {
+        ClaimRequest(
+            .init(rawValue: id),
+            intents,
+            by: Claimant(purpose, process: Int32(id)),
+            folders: folders
+        )
+    }
+
+    private func id(_ number: UInt64) -> ClaimRequest.ID { .init(rawValue: number) }
+
+    @Test(arguments: [
+        (AccessIntent.WritingOption.forMoving, false), (.forDeleting, false),
+        (.forReplacing, false), (.updating, true), (.forMerging, true), (.metadataOnly, true),
+    ])
+    func `who moves, deletes or replaces a folder waits for those below it`(
+        option: AccessIntent.WritingOption,
+        goesOn: Bool
+    ) {
+        var queue = ClaimQueue()
+        _ = queue.request(request(1, app, .reading(one), folders: [Self.folder, .root]))
+        let actions = queue.request(
+            request(2, posix, .writing(Self.folder, option, isFolder: true))
+        )
+        #expect(actions == (goesOn ? [.granted(id(2))] : []))
+        _ = queue.end(id(1))
+        #expect(queue.held(id(2)) != nil)
+        // And those below wait for it.
+        let below = queue.request(
+            request(3, app, .reading(one), folders: [Self.folder, .root])
+        )
+        #expect(below == (goesOn ? [.granted(id(3))] : []))
+        // Elsewhere, nobody does.
+        let elsewhere = queue.request(request(4, app, .writing(two), folders: [.root]))
+        #expect(elsewhere == [.granted(id(4))])
+    }
+
+    @Test func `an item that is nobody knows where keeps a whole folder from being claimed`() {
+        var queue = ClaimQueue()
+        _ = queue.request(request(1, app, .reading(one), folders: nil))
+        let sweep = request(2, posix, .writing(Self.folder, .forMoving, isFolder: true))
+        #expect(queue.request(sweep, waits: false) == [.refused(id(2), .claimed)])
+        queue.place(id(1), in: [.root])
+        #expect(queue.request(sweep, waits: false) == [.granted(id(2))])
+    }
+
+    @Test func `two who wait for what the other holds are told at once`() {
+        var queue = ClaimQueue()
+        _ = queue.request(request(1, app, .writing(one)))
+        _ = queue.request(request(2, sync, .writing(two)))
+        #expect(queue.request(request(3, app, .writing(two))) == [])
+        #expect(queue.request(request(4, sync, .writing(one))) == [.refused(id(4), .deadlock)])
+        #expect(queue.end(id(2)) == [.granted(id(3))])
+    }
+
+    @Test func `two readers who both want to write are told at once`() {
+        var queue = ClaimQueue()
+        _ = queue.request(request(1, app, .reading(one)))
+        _ = queue.request(request(2, sync, .reading(one)))
+        #expect(queue.request(request(3, app, .writing(one))) == [])
+        #expect(queue.request(request(4, sync, .writing(one))) == [.refused(id(4), .deadlock)])
+    }
+
+    @Test func `plain programs are not taken for one that waits`() {
+        var queue = ClaimQueue()
+        // One plain program holds an item, another waits for the coordinated one.
+        _ = queue.request(request(1, .mount, .writing(one)))
+        _ = queue.request(request(2, app, .writing(two)))
+        #expect(queue.request(request(3, .mount, .writing(two))) == [])
+        #expect(queue.request(request(4, app, .reading(one))) == [])
+        #expect(queue.end(id(1)) == [.granted(id(4))])
+    }
+
+    @Test func `a plain program of a coordinated one waits for neither`() {
+        var queue = ClaimQueue()
+        _ = queue.request(request(1, app, .writing(one)))
+        // It has a file open already, as every plain program might.
+        _ = queue.request(request(2, .mount, .writing(two)))
+        let own = ClaimRequest(
+            id(3),
+            [.writing(one), .writing(two)],
+            by: Claimant(.mount, process: 7, sponsor: app),
+            folders: []
+        )
+        #expect(queue.request(own, waits: false) == [.granted(id(3))])
+        // Other coordinated programs wait for both.
+        #expect(
+            queue.request(request(4, sync, .reading(two)), waits: false).contains(
+                .refused(id(4), .claimed)
+            )
+        )
+    }
+
+    @Test func `claims follow a document that is saved by replacing its file`() {
+        var queue = ClaimQueue()
+        _ = queue.request(request(1, app, .writing(one)))
+        _ = queue.request(request(2, posix, .reading(one)))
+        #expect(queue.pass(one, to: two) == [])
+        // The number of before means nothing any more.
+        #expect(queue.request(request(3, sync, .writing(one))) == [.granted(id(3))])
+        #expect(
+            queue.request(request(4, sync, .reading(two)), waits: false).contains(
+                .refused(id(4), .claimed)
+            )
+        )
+        #expect(queue.end(id(1)) == [.granted(id(2))])
+    }
+
+    @Test func `no more than so many wait`() {
+        var queue = ClaimQueue()
+        _ = queue.request(request(1, app, .writing(one)))
+        for number in 0..<UInt64(ClaimQueue.mostWaiting) {
+            #expect(queue.request(request(number + 2, Purpose("\(number)"), .writing(one))) == [])
+        }
+        let last = request(1_000, posix, .writing(one))
+        #expect(queue.request(last) == [.refused(id(1_000), .tooManyOpen)])
     }
 }

@@ -17,7 +17,7 @@ private final class Counter: Sendable {
 
     /// Waits until `count` claims wait in `coordinator`, which other tasks bring about.
     private func waiters(_ count: Int, in coordinator: Coordinator) async {
-        while coordinator.requests.waiting.count < count { await Task.yield() }
+        while (coordinator.shown.filter { !$0.isHeld }).count < count { await Task.yield() }
     }
 
     private func code(
@@ -34,59 +34,61 @@ private final class Counter: Sendable {
     @Test(.timeLimit(.minutes(1)))
     func `a claim waits until the one in its way ends`() async throws {
         let coordinator = Coordinator()
-        let writer = try coordinator.tryClaim([.writing(item)], purpose: app)
+        let writer = try coordinator.tryClaim([.writing(item)], by: Claimant(app))
         let task = Task { [item] in
-            try await coordinator.claim([.reading(item)], purpose: posix)
+            try await coordinator.claim([.reading(item)], by: Claimant(posix))
         }
         await waiters(1, in: coordinator)
         writer.end()
         let reader = try await task.value
-        #expect(reader.purpose == posix)
+        #expect(reader.claimant.purpose == posix)
         reader.end()
         reader.end()
-        #expect(coordinator.requests.held.isEmpty)
+        #expect(coordinator.shown.isEmpty)
     }
 
     @Test func `a claim that cannot be had now is refused to who will not wait`() async throws {
         let coordinator = Coordinator()
-        let writer = try coordinator.tryClaim([.writing(item)], purpose: app)
-        let refusal = await code { _ = try coordinator.tryClaim([.reading(item)], purpose: posix) }
+        let writer = try coordinator.tryClaim([.writing(item)], by: Claimant(app))
+        let refusal = await code {
+            _ = try coordinator.tryClaim([.reading(item)], by: Claimant(posix))
+        }
         #expect(refusal == .claimed)
         writer.end()
-        let reader = try coordinator.tryClaim([.reading(item)], purpose: posix)
-        #expect(coordinator.requests.held.count == 1)
+        let reader = try coordinator.tryClaim([.reading(item)], by: Claimant(posix))
+        #expect(coordinator.shown.count == 1)
         reader.end()
     }
 
     @Test(.timeLimit(.minutes(1)))
     func `a cancelled task waits no more and holds nothing`() async throws {
         let coordinator = Coordinator()
-        let writer = try coordinator.tryClaim([.writing(item)], purpose: app)
+        let writer = try coordinator.tryClaim([.writing(item)], by: Claimant(app))
         let task = Task { [item] in
-            _ = try await coordinator.claim([.reading(item)], purpose: posix)
+            _ = try await coordinator.claim([.reading(item)], by: Claimant(posix))
         }
         await waiters(1, in: coordinator)
         task.cancel()
         #expect(await code { try await task.value } == .cancelled)
         writer.end()
-        #expect(coordinator.requests.held.isEmpty && coordinator.requests.waiting.isEmpty)
+        #expect(coordinator.shown.isEmpty)
     }
 
     @Test(.timeLimit(.minutes(1)))
     func `a wait ends after its time`() async throws {
         let clock = ManualClock()
         let coordinator = Coordinator(clock: clock)
-        let writer = try coordinator.tryClaim([.writing(item)], purpose: app)
+        let writer = try coordinator.tryClaim([.writing(item)], by: Claimant(app))
         let task = Task { [item] in
             _ = try await coordinator.claim(
                 [.reading(item)],
-                purpose: posix,
+                by: Claimant(posix),
                 timeout: .seconds(30)
             )
         }
         await clock.sleepers()
         clock.advance(by: .seconds(29))
-        #expect(coordinator.requests.waiting.count == 1)
+        #expect(coordinator.shown.filter { !$0.isHeld }.count == 1)
         clock.advance(by: .seconds(1))
         #expect(await code { try await task.value } == .timedOut)
         writer.end()
@@ -94,21 +96,21 @@ private final class Counter: Sendable {
 
     @Test func `a claim that nobody holds on to has ended`() throws {
         let coordinator = Coordinator()
-        _ = try coordinator.tryClaim([.writing(item)], purpose: app)
-        #expect(coordinator.requests.held.isEmpty)
+        _ = try coordinator.tryClaim([.writing(item)], by: Claimant(app))
+        #expect(coordinator.shown.isEmpty)
     }
 
     @Test func `a yielding claim hears that it was revoked`() throws {
         let coordinator = Coordinator()
         let engine = try coordinator.tryClaim(
             [.writing(item, .forReplacing)],
-            purpose: sync,
+            by: Claimant(sync),
             isYielding: true
         )
         let calls = Mutex(0)
         engine.onRevoke { calls.withLock { $0 += 1 } }
         #expect(!engine.isRevoked)
-        let reader = try coordinator.tryClaim([.reading(item)], purpose: posix)
+        let reader = try coordinator.tryClaim([.reading(item)], by: Claimant(posix))
         #expect(engine.isRevoked)
         engine.onRevoke { calls.withLock { $0 += 1 } }
         #expect(calls.withLock { $0 } == 2)
@@ -121,13 +123,13 @@ private final class Counter: Sendable {
     @Test func `access ends with the work, also when it fails`() async {
         let coordinator = Coordinator()
         let failure = await code {
-            try await coordinator.withAccess(to: [.writing(item)], for: app) { _ in
-                #expect(coordinator.requests.held.count == 1)
+            try await coordinator.withAccess(to: [.writing(item)], for: Claimant(app)) { _ in
+                #expect(coordinator.shown.count == 1)
                 throw CloudFSError(.diskFull, "no room")
             }
         }
         #expect(failure == .diskFull)
-        #expect(coordinator.requests.held.isEmpty)
+        #expect(coordinator.shown.isEmpty)
     }
 
     @Test(.timeLimit(.minutes(1)))
@@ -139,7 +141,8 @@ private final class Counter: Sendable {
             for number in 0..<200 {
                 group.addTask {
                     let purpose = Purpose("\(number)")
-                    try await coordinator.withAccess(to: [.writing(item)], for: purpose) { _ in
+                    try await coordinator.withAccess(to: [.writing(item)], for: Claimant(purpose)) {
+                        _ in
                         let before = counter.value.withLock { $0 }
                         await Task.yield()
                         counter.value.withLock { $0 = before + 1 }
@@ -149,6 +152,6 @@ private final class Counter: Sendable {
             try await group.waitForAll()
         }
         #expect(counter.value.withLock { $0 } == 200)
-        #expect(coordinator.requests.held.isEmpty)
+        #expect(coordinator.shown.isEmpty)
     }
 }

@@ -20,6 +20,8 @@ import Testing
         .quietTime: ("1.5s", "\"1.5s\""),
         .readTimeout: ("2m", "\"2m\""),
         .hydration: ("partial", "\"partial\""),
+        .coordination: ("enforced", "\"enforced\""),
+        .claimTimeout: ("5s", "\"5s\""),
         .progressiveLimit: ("1G", "\"1G\""),
         .ignore: ("*.iso", "[\"*.iso\"]"),
         .simulateLatency: ("20ms", "\"20ms\""),

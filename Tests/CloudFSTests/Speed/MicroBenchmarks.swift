@@ -86,6 +86,25 @@ import Testing
         }
     }
 
+    @Test func `a claim, alone and among others`() throws {
+        let coordinator = Coordinator()
+        try Stopwatch.measure("claim, alone") { number in
+            let item = ItemID(Int64(number % 100))
+            try coordinator.tryClaim([.writing(item)], by: .plain(1)).end()
+        }
+        let others = try (0..<1_000).map { number in
+            try coordinator.tryClaim(
+                [.reading(ItemID(Int64(number % 100)))],
+                by: Claimant(.program("\(number)"))
+            )
+        }
+        try Stopwatch.measure("claim, among 1,000 held") { number in
+            let item = ItemID(Int64(number % 100))
+            try coordinator.tryClaim([.reading(item)], by: .plain(1)).end()
+        }
+        #expect(coordinator.shown.count == others.count)
+    }
+
     @Test func `attributes with names`() throws {
         let filesystem = drive.filesystem
         try filesystem.setAttribute(
@@ -118,7 +137,7 @@ import Testing
             )
             try filesystem.flush(opened.handle, lockOwner: 0)
             filesystem.release(opened.handle, lockOwner: 0, releasesFlock: false)
-            try filesystem.removeFile(name, from: .root)
+            try filesystem.removeFile(name, from: .root, caller: QuietDrive.caller)
         }
     }
 }

@@ -1,0 +1,118 @@
+import CloudFSClient
+import Foundation
+import Glibc
+
+/// A notebook for the terminal: what a program needs to work with others on one document.
+///
+///     cloudfs-notes FILE            follows the notebook, and adds each line of standard input
+///     cloudfs-notes --new FILE      makes it first
+///     cloudfs-notes --show FILE     prints it
+///
+/// Lines are saved by themselves after two seconds, when somebody else is about to read the file,
+/// and at the end of input. What others write, here or on another device, is printed.
+@main
+struct Notes {
+    static func main() async {
+        var words = Array(CommandLine.arguments.dropFirst())
+        let isNew = words.first == "--new"
+        let isShown = words.first == "--show"
+        if isNew || isShown { words.removeFirst() }
+        guard words.count == 1, !words[0].hasPrefix("-") else {
+            return fail("usage: cloudfs-notes [--new | --show] FILE", status: 64)
+        }
+        let url = URL(filePath: words[0])
+        do {
+            if isShown { return try await show(url) }
+            try await keep(Notebook(url), isNew: isNew)
+        } catch {
+            fail("\(error)", status: 1)
+        }
+    }
+
+    /// Reads by coordinated access: whoever has the notebook open saves it first.
+    private static func show(_ url: URL) async throws {
+        let text = try await FileCoordinator().coordinate(readingItemAt: url) { url in
+            try String(contentsOf: url, encoding: .utf8)
+        }
+        print(text, terminator: "")
+    }
+
+    private static func keep(_ notebook: Notebook, isNew: Bool) async throws {
+        let document = notebook.document
+        if isNew { try await document.create() } else { try await document.open() }
+        let listening = Task {
+            for await state in document.news { await notebook.tell(state) }
+        }
+        defer { listening.cancel() }
+        await notebook.tellNews()
+        for await line in lines() {
+            do {
+                try await notebook.add(line)
+            } catch {
+                say("not added: \(error)")
+            }
+        }
+        try await document.close()
+    }
+
+    /// The lines of standard input, read on a thread of their own.
+    private static func lines() -> AsyncStream<String> {
+        AsyncStream { continuation in
+            Thread.detachNewThread {
+                while let line = readLine() { continuation.yield(line) }
+                continuation.finish()
+            }
+        }
+    }
+
+    static func say(_ text: String) {
+        // At once, unlike `print`: whoever reads it may be another program.
+        FileHandle.standardOutput.write(Data("\(text)\n".utf8))
+    }
+
+    private static func fail(_ text: String, status: Int32) {
+        FileHandle.standardError.write(Data("cloudfs-notes: \(text)\n".utf8))
+        exit(status)
+    }
+}
+
+/// Lines, one note each.
+struct NoteList: DocumentContent {
+    var notes: [String] = []
+
+    init() {}
+
+    init(contents: Data) throws {
+        notes = String(decoding: contents, as: UTF8.self).split(separator: "\n").map(String.init)
+    }
+
+    func contents() -> Data { Data(notes.map { $0 + "\n" }.joined().utf8) }
+}
+
+/// One open notebook, and what of it was printed.
+actor Notebook {
+    nonisolated let document: Document<NoteList>
+    private var printed: [String] = []
+
+    init(_ url: URL) {
+        document = Document(fileURL: url)
+    }
+
+    func add(_ line: String) async throws {
+        try await document.edit { $0.notes.append(line) }
+        printed.append(line)
+    }
+
+    /// Prints the notes that were not printed yet.
+    func tellNews() async {
+        let notes = await document.content.notes
+        for note in notes where !printed.contains(note) { Notes.say(note) }
+        printed = notes
+    }
+
+    func tell(_ state: DocumentState) async {
+        if state.contains(.savingError) { Notes.say("(not saved)") }
+        if state.contains(.inConflict) { Notes.say("(others changed it, too)") }
+        await tellNews()
+    }
+}

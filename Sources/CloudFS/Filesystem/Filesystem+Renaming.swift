@@ -1,0 +1,214 @@
+extension Filesystem {
+    func rename(
+        _ name: ItemName,
+        in parent: ItemID,
+        to newName: ItemName,
+        in newParent: ItemID,
+        mode: RenameMode,
+        caller: Caller
+    ) throws(CloudFSError) {
+        try requireWritable()
+        try requireFree(name, in: parent)
+        try requireFree(newName, in: newParent)
+        guard try !isDone(caller.request, to: newParent) else { return }
+        let change = Renaming(
+            name: name,
+            parent: parent,
+            newName: newName,
+            newParent: newParent,
+            mode: mode,
+            now: clocks.now(),
+            notBefore: notBefore,
+            request: caller.request
+        )
+        let nameClaim = try claimName(newName, in: newParent, for: caller)
+        defer { nameClaim?.end() }
+        let result = try withClaims(for: caller) { reader in
+            try Self.intents(of: change, reader)
+        } _: { claimed throws(CloudFSError) in
+            try catalog.write { writer in try self.rename(change, claimed, writer) }
+        }
+        if parent != newParent { for id in result.moved { coordinator.noteMoved(id) } }
+        if let id = result.moved.first { fulfil(newName, in: newParent, with: id) }
+        if let victim = result.victim {
+            for id in result.moved { succeed(victim, as: id) }
+            didUnlink(victim)
+        }
+        if let ancestor = result.ancestor, let id = result.moved.first {
+            didSucceed(id, to: ancestor)
+        }
+        publish(change.news(of: result), by: caller)
+        uploader.noteChange()
+    }
+
+    /// A document goes on as another item, where a program saved it by replacing the file.
+    func didSucceed(_ heir: ItemID, to ancestor: ItemID) {
+        succeed(ancestor, as: heir)
+        eraseIfDone(ancestor)
+    }
+
+    private func succeed(_ item: ItemID, as heir: ItemID) {
+        coordinator.pass(item, to: heir)
+        board.pass(item, to: heir)
+    }
+
+    /// What a rename is asked to do.
+    private struct Renaming {
+        var name: ItemName
+        var parent: ItemID
+        var newName: ItemName
+        var newParent: ItemID
+        var mode: RenameMode
+        var now: Timestamp
+        var notBefore: Timestamp
+        var request: RequestStamp?
+
+        func news(of result: Renamed) -> [ItemChange] {
+            guard let item = result.moved.first else { return [] }
+            let isNew = result.victim == nil && mode != .exchange
+            return [
+                mode == .exchange
+                    ? .entryReplaced(parent: parent, name: name)
+                    : .entryVanished(parent: parent, name: name, item: item),
+                isNew
+                    ? .entryAppeared(parent: newParent, name: newName)
+                    : .entryReplaced(parent: newParent, name: newName),
+            ]
+        }
+    }
+
+    private struct Renamed {
+        /// Items with new names.
+        var moved: [ItemID] = []
+        /// Who lost its name.
+        var victim: ItemID?
+        /// Whose identity the moved one has now.
+        var ancestor: ItemID?
+    }
+
+    private static func intents(
+        of change: Renaming,
+        _ reader: CatalogReader
+    ) throws -> [AccessIntent] {
+        let source = try child(change.name, of: change.parent, reader)
+        let target = try reader.child(change.newName.bytes, of: change.newParent)
+        return [(source, .forMoving), (target, .forReplacing)].compactMap { record, option in
+            record.map { .writing($0.id, option, isFolder: $0.item.kind == .folder) }
+        }
+    }
+
+    private func rename(
+        _ change: Renaming,
+        _ claimed: [ItemID],
+        _ writer: CatalogWriter
+    ) throws -> Renamed {
+        let reader = writer.reader
+        let source = try Self.child(change.name, of: change.parent, reader)
+        let target = try reader.child(change.newName.bytes, of: change.newParent)
+        for record in [source, target] {
+            if let record { try Self.require(record, among: claimed) }
+        }
+        try Self.requireMovable(source, to: change.newParent, reader)
+        if change.mode == .exchange { return try exchange(source, target, change, writer) }
+        guard let target else { return try move(source, over: nil, change, writer) }
+        guard change.mode != .noReplace else {
+            throw CloudFSError(
+                .exists,
+                "\(change.newName) exists already",
+                item: change.newParent
+            )
+        }
+        if target.id == source.id { return Renamed() }
+        try Self.requireReplaceable(target, by: source, reader)
+        return try move(source, over: target.id, change, writer)
+    }
+
+    private func move(
+        _ source: ItemRecord,
+        over victim: ItemID?,
+        _ change: Renaming,
+        _ writer: CatalogWriter
+    ) throws -> Renamed {
+        let ancestor = try writer.rename(
+            source.id,
+            to: change.newName.bytes,
+            in: change.newParent,
+            replacing: victim,
+            at: change.now,
+            notBefore: change.notBefore,
+            by: change.request
+        )
+        try release(source, writer)
+        return Renamed(moved: [source.id], victim: victim, ancestor: ancestor)
+    }
+
+    private func exchange(
+        _ source: ItemRecord,
+        _ target: ItemRecord?,
+        _ change: Renaming,
+        _ writer: CatalogWriter
+    ) throws -> Renamed {
+        guard let target else {
+            throw CloudFSError(
+                .notFound,
+                "\(change.newName) does not exist",
+                item: change.newParent
+            )
+        }
+        if target.id == source.id { return Renamed() }
+        try Self.requireMovable(target, to: change.parent, writer.reader)
+        try writer.exchange(
+            source.id,
+            target.id,
+            at: change.now,
+            notBefore: change.notBefore,
+            by: change.request
+        )
+        try release(source, writer)
+        try release(target, writer)
+        return Renamed(moved: [source.id, target.id])
+    }
+
+    /// A new name may be one that is synced, where the old one was not: whatever was held back
+    /// because of its name is looked at again.
+    private func release(_ record: ItemRecord, _ writer: CatalogWriter) throws {
+        guard try writer.reader.outboxEntry(of: record.id)?.isHeld == true else { return }
+        let ids =
+            record.item.kind == .folder
+            ? try writer.reader.descendants(of: record.id) : [record.id]
+        for id in ids { try writer.setHeld(false, of: id) }
+    }
+
+    private static func requireMovable(
+        _ record: ItemRecord,
+        to folder: ItemID,
+        _ reader: CatalogReader
+    ) throws {
+        let target = try reader.existing(folder)
+        try requireFolder(target)
+        guard target.item.container == record.item.container else {
+            throw CloudFSError(.crossContainer, "the folder is in another container", item: folder)
+        }
+        guard record.item.kind == .folder, try reader.isInside(folder, of: record.id) else {
+            return
+        }
+        throw CloudFSError(
+            .invalidArgument,
+            "a folder cannot be moved into itself",
+            item: record.id
+        )
+    }
+
+    private static func requireReplaceable(
+        _ target: ItemRecord,
+        by source: ItemRecord,
+        _ reader: CatalogReader
+    ) throws {
+        if target.item.kind == .folder {
+            try requireFolder(source)
+            try requireEmpty(target, reader)
+        } else if source.item.kind == .folder {
+            throw CloudFSError(.notDirectory, "the target is not a folder", item: target.id)
+        }
+    }
+}

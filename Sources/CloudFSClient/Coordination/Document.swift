@@ -1,0 +1,242 @@
+public import Foundation
+import Glibc
+import Synchronization
+
+/// A document that one program edits while others, here and elsewhere, use it too, as `UIDocument`.
+///
+/// It reads and writes by coordinated access, saves by itself after edits and before others read,
+/// and follows its file when that is moved or changed. A save replaces the file in one step:
+/// nobody sees half of it, and a crash leaves the old version or the new one.
+public actor Document<Content: DocumentContent>: FilePresenter {
+    /// What is edited.
+    public private(set) var content = Content()
+    public private(set) var state: DocumentState = .closed {
+        didSet { if state != oldValue { inbox.yield(state) } }
+    }
+    /// The state, whenever it has changed, and whenever `content` was read anew; for one listener.
+    public nonisolated let news: AsyncStream<DocumentState>
+    /// Whether something was edited since the last save.
+    public private(set) var hasUnsavedChanges = false
+
+    private let autosaveDelay: Duration
+    private let place: Mutex<URL>
+    private let inbox: AsyncStream<DocumentState>.Continuation
+    /// The version of the file that `content` began as, or was saved as.
+    private var known: FileIdentity?
+    private var autosave: Task<Void, Never>?
+    /// Saves come one after the other.
+    private var saving: Task<Void, any Error>?
+
+    /// A document that is not opened yet.
+    ///
+    /// - Parameters:
+    ///   - fileURL: Where its file is, or will be.
+    ///   - autosaveDelay: How long after the first edit it is saved.
+    public init(fileURL: URL, autosaveDelay: Duration = .seconds(2)) {
+        place = Mutex(fileURL)
+        self.autosaveDelay = autosaveDelay
+        (news, inbox) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16))
+    }
+
+    /// Where the file is now.
+    public nonisolated var presentedItemURL: URL { place.withLock { $0 } }
+
+    private var coordinator: FileCoordinator { FileCoordinator(filePresenter: self) }
+
+    // MARK: - Opening and closing
+
+    /// Brings the file here, reads it, and begins to follow it.
+    ///
+    /// - Throws: `DriveClientError`; what `Content` throws.
+    public func open() async throws {
+        state = [.closed, .progressAvailable]
+        do {
+            try await coordinator.coordinate(readingItemAt: presentedItemURL) { url in
+                try read(url)
+                // While nobody writes it, nothing is missed between reading and listening.
+                try await FileCoordinator.addFilePresenter(self)
+            }
+            state = .normal
+        } catch {
+            state = .closed
+            throw error
+        }
+    }
+
+    /// Makes the file, with what `content` holds, and begins to follow it.
+    ///
+    /// - Throws: `DriveClientError`; `changedElsewhere` if there is a file already.
+    public func create() async throws {
+        try await coordinator.coordinate(writingItemAt: presentedItemURL) { url in
+            guard FileIdentity(url) == nil else { throw DocumentError.changedElsewhere(url) }
+            try write(to: url)
+            try await FileCoordinator.addFilePresenter(self)
+        }
+        state = .normal
+    }
+
+    /// Saves what is not saved, and lets go of the file.
+    public func close() async throws {
+        if hasUnsavedChanges { try await save() }
+        FileCoordinator.removeFilePresenter(self)
+        autosave?.cancel()
+        state = .closed
+    }
+
+    // MARK: - Editing
+
+    /// Changes the content; it is saved after a while.
+    ///
+    /// - Throws: `closed`, `editingDisabled`; what `change` throws.
+    public func edit(_ change: @Sendable (inout Content) throws -> Void) throws {
+        guard !state.contains(.closed) else { throw DocumentError.closed(presentedItemURL) }
+        guard !state.contains(.editingDisabled) else {
+            throw DocumentError.editingDisabled(presentedItemURL)
+        }
+        try change(&content)
+        hasUnsavedChanges = true
+        guard autosave == nil else { return }
+        autosave = Task { [autosaveDelay, weak self] in
+            // Cancelled when it is saved for another reason.
+            guard (try? await Task.sleep(for: autosaveDelay)) != nil else { return }
+            await self?.saveByItself()
+        }
+    }
+
+    private func saveByItself() async {
+        autosave = nil
+        guard hasUnsavedChanges else { return }
+        // The state tells of the failure, and the next edit has it tried again.
+        try? await save()
+    }
+
+    /// Writes the content to the file, if it is the version that was read.
+    ///
+    /// - Parameter overwriting: Whether to write over what others have saved meanwhile.
+    /// - Throws: `closed`, `changedElsewhere`, `DriveClientError`, errors of the disk; the state is
+    ///   then `savingError`, and nothing is lost.
+    public func save(overwriting: Bool = false) async throws {
+        guard !state.contains(.closed) else { throw DocumentError.closed(presentedItemURL) }
+        let earlier = saving
+        let task = Task {
+            // Whether that one worked is told to whoever asked for it.
+            _ = await earlier?.result
+            try await self.saveNow(overwriting)
+        }
+        saving = task
+        try await task.value
+    }
+
+    private func saveNow(_ overwriting: Bool) async throws {
+        autosave?.cancel()
+        autosave = nil
+        do {
+            try await coordinator.coordinate(writingItemAt: presentedItemURL) { url in
+                guard overwriting || FileIdentity(url) == known else {
+                    throw DocumentError.changedElsewhere(url)
+                }
+                try write(to: url)
+            }
+            state.remove(.savingError)
+        } catch {
+            state.insert(.savingError)
+            if case DocumentError.changedElsewhere = error { state.insert(.inConflict) }
+            throw error
+        }
+    }
+
+    /// Gives up what was edited, and takes over what the file holds.
+    public func revert() async throws {
+        try await coordinator.coordinate(readingItemAt: presentedItemURL) { try read($0) }
+        state.subtract([.inConflict, .savingError])
+    }
+
+    // MARK: - Moving and deleting
+
+    public func move(to target: URL) async throws {
+        if hasUnsavedChanges { try await save() }
+        try await coordinator.coordinate(
+            with: [
+                .writing(presentedItemURL, option: .forMoving),
+                .writing(target, option: .forReplacing),
+            ]
+        ) { intents in
+            let (from, to) = (intents[0].url, intents[1].url)
+            guard rename(from.path(percentEncoded: false), to.path(percentEncoded: false)) == 0
+            else { throw SystemFailure(to) }
+            place.withLock { $0 = to }
+            known = FileIdentity(to)
+        }
+    }
+
+    /// Deletes the file and closes the document.
+    public func delete() async throws {
+        FileCoordinator.removeFilePresenter(self)
+        autosave?.cancel()
+        try await coordinator.coordinate(
+            writingItemAt: presentedItemURL,
+            option: .forDeleting
+        ) { url in
+            guard unlink(url.path(percentEncoded: false)) == 0 else { throw SystemFailure(url) }
+        }
+        state = .closed
+    }
+
+    // MARK: - The file
+
+    private func read(_ url: URL) throws {
+        content = try Content(contents: try Data(contentsOf: url))
+        hasUnsavedChanges = false
+        known = FileIdentity(url)
+        inbox.yield(state)
+    }
+
+    private func write(to url: URL) throws {
+        try AtomicFile.replace(url, with: try content.contents())
+        hasUnsavedChanges = false
+        known = FileIdentity(url)
+    }
+
+    // MARK: - What others do
+
+    public func relinquishPresentedItem(to access: FileAccess) async throws {
+        state.insert(.editingDisabled)
+        // What is not in the file by then would be lost to the writer.
+        if access == .writing, hasUnsavedChanges { try await save() }
+    }
+
+    public func reacquirePresentedItem() async {
+        state.remove(.editingDisabled)
+        await takeOverChanges()
+    }
+
+    public func savePresentedItemChanges() async throws {
+        if hasUnsavedChanges { try await save() }
+    }
+
+    public func presentedItemDidChange() async { await takeOverChanges() }
+
+    public func presentedItemDidMove(to url: URL) async {
+        place.withLock { $0 = url }
+        await takeOverChanges()
+    }
+
+    public func presentedItemWasDeleted() async {
+        // What is not saved can still be saved, as a new file.
+        guard !hasUnsavedChanges else { return state.formUnion([.inConflict]) }
+        FileCoordinator.removeFilePresenter(self)
+        state = .closed
+    }
+
+    public func presentedItemDidGainVersion(at url: URL) async { state.insert(.inConflict) }
+
+    public func presentedItemDidResolveVersion() async { state.remove(.inConflict) }
+
+    /// Reads the file again, if it is another version and nothing here is unsaved.
+    private func takeOverChanges() async {
+        guard !state.contains(.closed), FileIdentity(presentedItemURL) != known else { return }
+        guard !hasUnsavedChanges else { return state.formUnion([.inConflict]) }
+        // A file that cannot be read now is read with its next change; edits then find out.
+        try? await revert()
+    }
+}

@@ -1,0 +1,127 @@
+import CloudFSControlAPI
+import Foundation
+import Synchronization
+
+/// The presenters of this process, each with its connection to the drive of its item.
+final class PresenterRegistry: Sendable {
+    static let shared = PresenterRegistry()
+
+    private struct Entry: Sendable {
+        var task: Task<Void, Never>
+        /// What the drive calls it; known while it is connected.
+        var number: UInt64?
+    }
+
+    private let entries = Mutex<[ObjectIdentifier: Entry]>([:])
+
+    /// How long is waited before a drive that has ended is looked for again.
+    private static let pause = Duration.milliseconds(200)
+
+    func number(of presenter: any FilePresenter) -> UInt64? {
+        entries.withLock { $0[ObjectIdentifier(presenter)]?.number }
+    }
+
+    func add(_ presenter: any FilePresenter) async throws {
+        let url = presenter.presentedItemURL
+        let place = try DriveLocator.current().location(of: url.path(percentEncoded: false))
+        let id = ObjectIdentifier(presenter)
+        let (connected, isConnected) = AsyncThrowingStream.makeStream(of: Void.self)
+        let task = Task { [weak presenter] in
+            var path = place.path
+            while !Task.isCancelled {
+                do {
+                    for try await event in DriveClient(place.drive).present(
+                        PresenterOrder(path: path)
+                    ) {
+                        guard let presenter else { return }
+                        if event.kind == .presenting {
+                            self.note(event.id, of: id)
+                            isConnected.yield(())
+                        } else {
+                            await self.pass(event, to: presenter, id, place.drive)
+                        }
+                        if event.kind == .didMove, let moved = event.path { path = moved }
+                    }
+                } catch {
+                    isConnected.finish(throwing: error)
+                    // Gone for good: there is nothing to be told any more.
+                    if case DriveClientError.failure(let failure) = error,
+                        failure.code == "notFound"
+                    {
+                        return
+                    }
+                }
+                // Another daemon takes over: it is told of the presenter again.
+                try? await Task.sleep(for: Self.pause)
+            }
+        }
+        entries.withLock { $0[id] = Entry(task: task) }
+        do {
+            for try await _ in connected { return }
+            throw CancellationError()
+        } catch {
+            remove(presenter)
+            throw error
+        }
+    }
+
+    func remove(_ presenter: any FilePresenter) {
+        entries.withLock { $0.removeValue(forKey: ObjectIdentifier(presenter)) }?.task.cancel()
+    }
+
+    private func note(_ number: UInt64, of id: ObjectIdentifier) {
+        entries.withLock { $0[id]?.number = number }
+    }
+
+    private func pass(
+        _ event: PresenterEvent,
+        to presenter: any FilePresenter,
+        _ id: ObjectIdentifier,
+        _ drive: DriveAddress
+    ) async {
+        let url = event.path.map { drive.url(of: $0) }
+        var failure: String?
+        do {
+            try await Self.call(presenter, event.kind, url)
+        } catch {
+            failure = "\(error)"
+        }
+        guard event.wantsAnswer, let number = entries.withLock({ $0[id]?.number }) else { return }
+        let answer = PresenterAnswer(presenter: number, message: event.id, failure: failure)
+        do {
+            try await DriveClient(drive).answer(answer)
+        } catch {
+            // Nobody waits for it any more: it came too late, or the daemon has changed.
+        }
+    }
+
+    private static func call(
+        _ presenter: any FilePresenter,
+        _ kind: PresenterEvent.Kind,
+        _ url: URL?
+    ) async throws {
+        let place = url ?? presenter.presentedItemURL
+        switch kind {
+        case .presenting: break
+        case .relinquishToReader: try await presenter.relinquishPresentedItem(to: .reading)
+        case .relinquishToWriter: try await presenter.relinquishPresentedItem(to: .writing)
+        case .saveChanges: try await presenter.savePresentedItemChanges()
+        case .accommodateDeletion: try await presenter.accommodatePresentedItemDeletion()
+        case .accommodateSubitemDeletion:
+            try await presenter.accommodatePresentedSubitemDeletion(at: place)
+        // Nothing to do: the bytes stay in the cloud.
+        case .accommodateEviction: break
+        case .reacquire: await presenter.reacquirePresentedItem()
+        case .didChange: await presenter.presentedItemDidChange()
+        case .didMove: await presenter.presentedItemDidMove(to: place)
+        case .wasDeleted: await presenter.presentedItemWasDeleted()
+        case .didChangeAttributes: await presenter.presentedItemDidChangeUbiquityAttributes()
+        case .didGainVersion: await presenter.presentedItemDidGainVersion(at: place)
+        case .didResolveVersion: await presenter.presentedItemDidResolveVersion()
+        case .subitemDidAppear: await presenter.presentedSubitemDidAppear(at: place)
+        case .subitemDidChange: await presenter.presentedSubitemDidChange(at: place)
+        case .subitemDidMove: await presenter.presentedSubitemDidMove(to: place)
+        case .subitemWasDeleted: await presenter.presentedSubitemWasDeleted()
+        }
+    }
+}

@@ -1,0 +1,105 @@
+import CloudFSTestSupport
+import Glibc
+import Testing
+
+/// The example program: a document that several programs and devices write.
+@Suite(.onMounts, .printingLogs, .notingIssues)
+struct NotesTests {
+    /// A notebook that is open, and its standard input.
+    private struct Notebook {
+        let drive: TestDrive
+        let name: String
+        let process: ChildProcess
+
+        init(_ words: String, _ name: String, on drive: TestDrive) throws {
+            (self.drive, self.name) = (drive, name)
+            process = try drive.start(
+                """
+                mkfifo \(drive.folder)/run/\(name).in
+                exec cloudfs-notes \(words) < <(
+                    exec 3<> \(drive.folder)/run/\(name).in
+                    while read -r line <&3 && test "$line" != END; do echo "$line"; done)
+                """,
+                output: "\(drive.folder)/run/\(name).out"
+            )
+        }
+
+        var said: String { Shell.text(of: "\(drive.folder)/run/\(name).out") }
+
+        func write(_ line: String) async throws {
+            try await drive.run("echo '\(line)' > ../run/\(name).in")
+        }
+
+        func hears(_ line: String) async throws {
+            try await eventually("\(name) hears: \(line)", within: .seconds(20)) {
+                try #require(process.status == nil, "\(said)")
+                return said.contains(line)
+            }
+        }
+
+        func end() async throws {
+            try await write("END")
+            #expect(try await process.wait(within: .seconds(20)) == 0, "\(said)")
+        }
+    }
+
+    private func presented(_ count: Int, on drive: TestDrive) async throws {
+        try await eventually("\(count) present it") {
+            try await drive.cloudfs(["claims"]).output.matches(of: #/presented by/#).count == count
+        }
+    }
+
+    @Test func `two programs and another device write one notebook, and hear of each other`()
+        async throws
+    {
+        try await TestDrive.with(slots: 2) { drive in
+            try await drive.withSecondDrive { second in
+                let first = try Notebook("--new book", "first", on: drive)
+                try await presented(1, on: drive)
+                let other = try Notebook("book", "other", on: drive)
+                try await presented(2, on: drive)
+                try await first.write("one")
+                // Nobody waits for the two seconds: who reads has it saved.
+                #expect(try await drive.run("cloudfs-notes --show book") == "one")
+                try await other.hears("one")
+                try await other.write("two")
+                try await first.hears("two")
+                try await eventually("the other device has it", within: .seconds(30)) {
+                    guard try await second.exists("book") else { return false }
+                    return try await second.text("book") == "one\ntwo\n"
+                }
+                let elsewhere = try Notebook("book", "elsewhere", on: second)
+                try await presented(1, on: second)
+                try await elsewhere.write("three")
+                try await elsewhere.end()
+                try await first.hears("three")
+                // What a program knows nothing of all that does is heard, too.
+                try await drive.run("echo four >> book")
+                try await other.hears("four")
+                try await first.end()
+                try await other.end()
+                #expect(try await drive.text("book") == "one\ntwo\nthree\nfour\n")
+                #expect(try await drive.names() == ["book"])
+            }
+        }
+    }
+
+    @Test func `a notebook follows its file, and goes on with another daemon`() async throws {
+        try await TestDrive.with { drive in
+            let book = try Notebook("--new book", "keeper", on: drive)
+            try await presented(1, on: drive)
+            try await drive.run("mkdir shelf; mv book shelf/moved")
+            try await book.write("after the move")
+            try await eventually("it is saved where it is now") {
+                guard try await drive.exists("shelf/moved") else { return false }
+                return try await drive.text("shelf/moved") == "after the move\n"
+            }
+            try await drive.mustDo(["restart"])
+            try await presented(1, on: drive)
+            try await book.write("after the restart")
+            try await book.end()
+            #expect(try await drive.text("shelf/moved") == "after the move\nafter the restart\n")
+            #expect(try await !drive.exists("book"))
+        }
+    }
+}
