@@ -19,6 +19,7 @@ public final class FaultyProvider: CloudProvider {
         case move
         case delete
         case quota
+        case leases
     }
 
     /// When a planned failure happens.
@@ -135,7 +136,7 @@ public final class FaultyProvider: CloudProvider {
     // MARK: - Requests
 
     /// Counts and perhaps spoils one request.
-    private func request<Value>(
+    fileprivate func request<Value>(
         _ operation: Operation,
         _ body: () async throws(CloudFSError) -> Value
     ) async throws(CloudFSError) -> Value {
@@ -247,6 +248,8 @@ extension FaultyProvider {
     }
 
     public var serverNotes: [String: String] { base.serverNotes }
+
+    public var leases: (any LeaseStore)? { base.leases.map { FaultyLeases($0, of: self) } }
 
     public func children(
         of path: RemotePath,
@@ -362,6 +365,35 @@ extension FaultyProvider {
     public func quota() async throws(CloudFSError) -> Quota? {
         try await request(.quota) { () async throws(CloudFSError) in
             try await base.quota()
+        }
+    }
+}
+
+/// Leases whose requests fail as the provider's do.
+private struct FaultyLeases: LeaseStore {
+    private let base: any LeaseStore
+    private let provider: FaultyProvider
+
+    init(_ base: any LeaseStore, of provider: FaultyProvider) {
+        self.base = base
+        self.provider = provider
+    }
+
+    func latest(of document: DocumentID) async throws(CloudFSError) -> LeaseRecord? {
+        try await provider.request(.leases) { () async throws(CloudFSError) in
+            try await base.latest(of: document)
+        }
+    }
+
+    func append(_ record: LeaseRecord) async throws(CloudFSError) -> Bool {
+        try await provider.request(.leases) { () async throws(CloudFSError) in
+            try await base.append(record)
+        }
+    }
+
+    func all(atMost limit: Int) async throws(CloudFSError) -> [LeaseRecord] {
+        try await provider.request(.leases) { () async throws(CloudFSError) in
+            try await base.all(atMost: limit)
         }
     }
 }

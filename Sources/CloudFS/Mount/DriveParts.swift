@@ -9,6 +9,8 @@ final class DriveParts: Sendable {
     let hub: ChangeHub
     let filesystem: Filesystem
     let control: DriveControl
+    /// Turns at documents that other devices may want too.
+    let leases: LeaseKeeper
     private let catalog: Catalog
     private let files: OpenFiles
     private let pool: BlockingPool
@@ -172,6 +174,11 @@ final class DriveParts: Sendable {
         self.container = container
         self.logger = logger
         self.hub = hub
+        leases = LeaseKeeper(
+            leases: { provider.leases },
+            device: configuration.deviceName,
+            logger: logger
+        )
         self.filesystem = filesystem
         containerURL = url
         control = DriveControl(
@@ -245,6 +252,7 @@ final class DriveParts: Sendable {
             group.addTask { await self.control.news.run() }
             group.addTask { await self.filesystem.siblings.run() }
             group.addTask { await self.filesystem.evictor.run() }
+            group.addTask { await self.leases.run() }
             group.addTask {
                 await Sweeper(files: self.files, pool: self.pool, logger: self.logger).run()
             }

@@ -153,6 +153,11 @@ public protocol CloudProvider: Sendable {
     /// What is worth knowing about the server, for people: short texts by short names.
     var serverNotes: [String: String] { get }
 
+    /// Where devices take turns at documents; `nil` where nothing atomic lets them.
+    ///
+    /// Asked again for every use: what the cloud can do may turn out only when it is reached.
+    var leases: (any LeaseStore)? { get }
+
     /// Waits until something changed after `anchor`, and tells where.
     ///
     /// `nil` means from now on and returns at once. An anchor that is no longer known gives one
@@ -257,4 +262,6 @@ extension CloudProvider {
     }
 
     public var serverNotes: [String: String] { [:] }
+
+    public var leases: (any LeaseStore)? { nil }
 }

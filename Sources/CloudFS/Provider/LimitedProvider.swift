@@ -96,6 +96,8 @@ extension LimitedProvider {
 
     public var serverNotes: [String: String] { base.serverNotes }
 
+    public var leases: (any LeaseStore)? { base.leases }
+
     public func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
         try await base.changes(after: anchor)
     }

@@ -116,7 +116,7 @@ public final class SimulatedLink: CloudProvider {
     }
 
     /// A request without content: it fails or it waits.
-    private func request() async throws(CloudFSError) {
+    fileprivate func request() async throws(CloudFSError) {
         _ = try await open(byteCount: 0)
     }
 }
@@ -219,6 +219,8 @@ extension SimulatedLink {
 
     public var serverNotes: [String: String] { base.serverNotes }
 
+    public var leases: (any LeaseStore)? { base.leases.map { LinkedLeases($0, over: self) } }
+
     public func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
         try await request()
         return try await base.changes(after: anchor)
@@ -282,5 +284,31 @@ extension SimulatedLink {
     public func quota() async throws(CloudFSError) -> Quota? {
         try await request()
         return try await base.quota()
+    }
+}
+
+/// Leases behind the same network.
+private struct LinkedLeases: LeaseStore {
+    private let base: any LeaseStore
+    private let link: SimulatedLink
+
+    init(_ base: any LeaseStore, over link: SimulatedLink) {
+        self.base = base
+        self.link = link
+    }
+
+    func latest(of document: DocumentID) async throws(CloudFSError) -> LeaseRecord? {
+        try await link.request()
+        return try await base.latest(of: document)
+    }
+
+    func append(_ record: LeaseRecord) async throws(CloudFSError) -> Bool {
+        try await link.request()
+        return try await base.append(record)
+    }
+
+    func all(atMost limit: Int) async throws(CloudFSError) -> [LeaseRecord] {
+        try await link.request()
+        return try await base.all(atMost: limit)
     }
 }

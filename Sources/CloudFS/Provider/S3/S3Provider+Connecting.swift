@@ -218,6 +218,7 @@ extension S3Provider {
 
     var serverNotes: [String: String] {
         let rules = rules
-        return rules.isProbed ? ["writes": rules.description] : [:]
+        guard rules.isProbed else { return [:] }
+        return ["writes": rules.description, "leases": Self.leaseNote(rules)]
     }
 }
