@@ -262,7 +262,8 @@ final class LeaseKeeper: Sendable {
     private func fail(_ holding: LeaseHolding, _ error: CloudFSError) {
         let now = now
         holding.update { $0.failed(at: now) }
-        note(holding, error)
+        // That somebody did not want to wait says nothing of the cloud.
+        note(holding, error.code == .cancelled ? nil : error)
     }
 
     private func note(_ holding: LeaseHolding, _ trouble: CloudFSError?) {
