@@ -242,16 +242,21 @@ struct LeaseKeeperTests {
         #expect(leases.filter { !$0.isLost }.isEmpty)
     }
 
-    /// With real files, real time, and nothing but the leases between the writers.
-    @Test func `devices at one directory take turns`() async throws {
-        let directory = try TemporaryDirectory()
+    private static let shared = ContractedProvider.allCases.filter {
+        [.embedded, .s3, .ceph].contains($0)
+    }
+
+    /// With real requests, real time, and nothing but the leases between the writers.
+    @Test(arguments: Self.shared)
+    func `devices at one cloud take turns`(kind: ContractedProvider) async throws {
         let door = Door()
         let document = document
+        let cloud = try await kind.make()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<4 {
-                let cloud = try await EmbeddedFixture.make(device: "device\(number)", in: directory)
+                let provider = number % 2 == 0 ? cloud.provider : cloud.other
                 let keeper = LeaseKeeper(
-                    leases: { cloud.embedded.leases },
+                    leases: { provider.leases },
                     device: "device\(number)",
                     logger: Logger(label: "lease-tests")
                 )
@@ -271,5 +276,6 @@ struct LeaseKeeperTests {
             try await group.waitForAll()
         }
         #expect(door.turns == 16)
+        withExtendedLifetime(cloud) {}
     }
 }
