@@ -163,14 +163,38 @@ public struct PresenterStatus: Codable, Sendable, Hashable {
     }
 }
 
+/// A device's turn to write a document.
+public struct LeaseStatus: Codable, Sendable, Hashable {
+    public var path: DrivePath?
+    public var device: String
+    /// The program there, as its device calls it.
+    public var process: String
+    /// Whether it is this device's.
+    public var isOwn: Bool
+
+    public init(path: DrivePath?, device: String, process: String, isOwn: Bool) {
+        self.path = path
+        self.device = device
+        self.process = process
+        self.isOwn = isOwn
+    }
+}
+
 /// The answer of `GET /v1/claims`.
 public struct ClaimList: Codable, Sendable, Hashable {
     public var claims: [ClaimStatus]
     public var presenters: [PresenterStatus]
+    /// Whose turn it is to write documents, of all devices as far as that is known.
+    public var leases: [LeaseStatus]
 
-    public init(claims: [ClaimStatus], presenters: [PresenterStatus]) {
+    public init(
+        claims: [ClaimStatus],
+        presenters: [PresenterStatus],
+        leases: [LeaseStatus] = []
+    ) {
         self.claims = claims
         self.presenters = presenters
+        self.leases = leases
     }
 }
 

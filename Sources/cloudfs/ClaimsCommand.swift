@@ -26,10 +26,16 @@ struct ClaimsCommand: AsyncParsableCommand {
         if let end { return try await client.endClaim(end) }
         let list = try await client.claims()
         if json { return try Terminal.output.json(list) }
-        guard !list.claims.isEmpty || !list.presenters.isEmpty else {
+        let hasNews = !list.presenters.isEmpty || !list.leases.isEmpty
+        guard !list.claims.isEmpty || hasNews else {
             return Terminal.output.line("nobody uses anything")
         }
         if !list.claims.isEmpty { Self.table(list.claims).write() }
+        for lease in list.leases {
+            let path = lease.path?.description ?? "an item that is gone"
+            let device = lease.isOwn ? "this device" : lease.device
+            Terminal.output.line("\(device) writes \(path): \(lease.process)".printable)
+        }
         for presenter in list.presenters {
             let path = presenter.path?.description ?? "an item that is gone"
             let silence = presenter.isSilent ? "; does not answer" : ""

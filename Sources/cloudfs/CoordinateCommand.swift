@@ -123,7 +123,7 @@ struct CoordinateCommand: AsyncParsableCommand {
         do {
             return try await HeldClaim.wait(for: order, of: client)
         } catch DriveClientError.failure(let failure) where failure.code == "timedOut" {
-            Terminal.errors.line("cloudfs: others use the items for too long; see: cloudfs claims")
+            Terminal.errors.line("cloudfs: \(failure.message.printable); see: cloudfs claims")
             throw ExitCode(75)
         }
     }

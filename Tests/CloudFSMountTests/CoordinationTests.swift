@@ -390,6 +390,44 @@ struct CoordinationTests {
         }
     }
 
+    // MARK: - Other devices
+
+    @Test func `writers of two devices take turns, and each begins with what the other wrote`()
+        async throws
+    {
+        try await TestDrive.with(slots: 2, prepare: Self.document) { drive in
+            try await drive.withSecondDrive { second in
+                #expect(try await second.text("doc") == "old\n")
+                let writer = try await Held("--write doc", work: "echo one >> doc", on: drive)
+                let late = try await second.cloudfs(
+                    ["coordinate", "--write", "doc", "--timeout", "0.5s", "--", "true"]
+                )
+                #expect(late.status == 75, "\(late)")
+                #expect(late.errors.contains("cloudfs ("), "\(late)")
+                let other = try second.start(
+                    "exec cloudfs coordinate --write doc -- sh -c 'echo two >> doc'"
+                )
+                try await eventually("it is known whose turn it is") {
+                    try await second.cloudfs(["claims"]).output.contains("writes doc: cloudfs (")
+                }
+                try await writer.letGo()
+                #expect(try await other.wait(within: .seconds(40)) == 0)
+                try await second.untilCloudHas("doc", "old\none\ntwo\n")
+                #expect(try await second.names() == ["doc"])
+            }
+        }
+    }
+
+    @Test func `a turn that a killed daemon left behind is its own device's again`() async throws {
+        try await TestDrive.with(prepare: Self.document) { drive in
+            let writer = try await Held("--write doc", on: drive)
+            try await drive.mount.kill9()
+            try await drive.mount.start()
+            try await drive.mustDo(["coordinate", "--write", "doc", "--", "true"])
+            writer.process.send(SIGKILL)
+        }
+    }
+
     // MARK: - Ends
 
     @Test func `a claim ends with its program, and can be taken from it`() async throws {

@@ -5,6 +5,45 @@ import Testing
 /// How programs save: each way ends as one new version of the same item.
 @Suite(.onDrives, .printingLogs, .notingIssues)
 struct EditorTests {
+    /// The kernel finds the old file by its name, and asks about it when it is gone already.
+    @Test(arguments: [[], ["--no-passthrough"]])
+    func `a file that is saved by renaming is there at every moment`(
+        arguments: [String]
+    ) async throws {
+        try await TestDrive.with(arguments) { drive in
+            try await drive.python(
+                """
+                import threading
+                open("doc", "w").close()
+                saves, looks, failures = 0, 0, []
+                def save():
+                    global saves
+                    while saves < 300:
+                        with open("new", "w") as file: file.write("text")
+                        os.rename("new", "doc")
+                        saves += 1
+                def look():
+                    global looks
+                    while saves < 300:
+                        try:
+                            open("doc").close()
+                            open("doc", "r+").close()
+                            os.stat("doc")
+                            os.chmod("doc", 0o644)
+                            os.getxattr("doc", "user.cloudfs.item-id")
+                            looks += 1
+                        except OSError as error: failures.append(error)
+                threads = [threading.Thread(target=work) for work in (save, look, look)]
+                for thread in threads: thread.start()
+                for thread in threads: thread.join()
+                assert not failures, failures[:3]
+                assert looks > 10, looks
+                """,
+                within: .seconds(60)
+            )
+        }
+    }
+
     /// Saves `document.txt`, which says "old text", with "new text" in its place.
     struct Save: Sendable, CustomTestStringConvertible {
         var testDescription: String

@@ -23,16 +23,24 @@ extension DriveControl {
             try self.filesystem.coordinator.holders(inTheWayOf: try find(), for: claimant)
         }
         guard tell(ClaimEvent(.waiting, behind: Self.unique(behind))) else { return }
+        let timeout = order.timeoutSeconds.map { Duration.seconds($0) } ?? Self.usualTimeout
+        let wanted = try await pool.engine { try find() }
+        let turns = try await takeTurns(at: wanted, for: claimant, within: timeout)
+        var written = wanted
+        defer { giveTurnsBack(turns, after: written) }
         let access = filesystem.access
         let granted = try await access.begin(
             CoordinatedAccess.Request(
                 intents: find,
                 claimant: claimant,
                 presenter: order.presenter.map { .init(rawValue: $0) },
-                timeout: order.timeoutSeconds.map { .seconds($0) } ?? Self.usualTimeout
+                timeout: timeout
             )
         )
-        defer { access.end(granted) }
+        defer {
+            written = filesystem.coordinator.intents(of: granted.claim)
+            access.end(granted)
+        }
         let items = filesystem.coordinator.intents(of: granted.claim)
         try await bringHere(items, tell)
         let paths = try await pool.engine { try self.paths(of: items, order) }
@@ -169,7 +177,8 @@ extension DriveControl {
                             holder: .init(presenter.claimant),
                             isSilent: presenter.isSilent
                         )
-                    }
+                    },
+                    leases: try self.leaseStatus(reader)
                 )
             }
         }

@@ -16,6 +16,7 @@ final class DriveControl: ControlledDrive {
     }
 
     let filesystem: Filesystem
+    let leases: LeaseKeeper
     let pool: BlockingPool
     let news: DriveNews
     private let purposes = Atomic<UInt64>(0)
@@ -27,12 +28,14 @@ final class DriveControl: ControlledDrive {
 
     init(
         filesystem: Filesystem,
+        leases: LeaseKeeper,
         pool: BlockingPool,
         identity: Identity,
         restart: @escaping @Sendable () async throws(CloudFSError) -> Void,
         unmount: @escaping @Sendable () -> Void
     ) {
         self.filesystem = filesystem
+        self.leases = leases
         self.pool = pool
         news = DriveNews(filesystem: filesystem, pool: pool)
         self.identity = identity

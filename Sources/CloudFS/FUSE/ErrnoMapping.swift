@@ -40,6 +40,28 @@ enum ErrnoMapping {
         }
     }
 
+    /// What is asked about an item that the kernel has found by a name, and not about a name.
+    private static let itemOperations: Set<String> = [
+        "open", "opendir", "getattr", "setattr", "readlink", "access", "getxattr", "setxattr",
+        "listxattr", "removexattr",
+    ]
+
+    /// The errno of a failed request about `item`.
+    ///
+    /// An item may be gone by the time that the kernel asks about it, as another was renamed over
+    /// it. Then the kernel has to look the name up again, which ESTALE makes it do: the program
+    /// meets the new file, as on any disk, and ENOENT if there is none.
+    static func errno(
+        for error: CloudFSError,
+        of item: ItemID,
+        in operation: String
+    ) -> Int32 {
+        if error.code == .notFound, error.item == item, itemOperations.contains(operation) {
+            return ESTALE
+        }
+        return errno(for: error.code)
+    }
+
     /// The error for a failure of a local write that the system reported as `number`.
     static func writeError(_ number: Int32) -> CloudFSError {
         let reason = String(cString: strerror(number))

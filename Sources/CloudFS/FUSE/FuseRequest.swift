@@ -77,7 +77,7 @@ final class FuseRequest<Port: RequestPort>: Sendable {
     }
 
     func fail(_ error: CloudFSError) {
-        let number = ErrnoMapping.errno(for: error.code)
+        let number = ErrnoMapping.errno(for: error, of: item, in: operation)
         var facts = metadata
         facts["error.code"] = "\(error.code.rawValue)"
         ledger.logger.log(

@@ -32,6 +32,7 @@ extension Filesystem {
         if let id = result.moved.first { fulfil(newName, in: newParent, with: id) }
         if let victim = result.victim {
             for id in result.moved { succeed(victim, as: id) }
+            replaced.keep(victim)
             didUnlink(victim)
         }
         if let ancestor = result.ancestor, let id = result.moved.first {

@@ -21,6 +21,7 @@ final class Filesystem: Sendable {
     let promisedNames: PromisedNames
     let locks: LockCoordinator
     let lockClaims = LockClaims()
+    let replaced: ReplacedFiles
     let handles: HandleTable
     let hub: ChangeHub
     let connection: Connection
@@ -72,6 +73,7 @@ final class Filesystem: Sendable {
         self.siblings = siblings
         self.coordinator = coordinator
         self.promisedNames = promisedNames
+        replaced = ReplacedFiles(files: files, pool: hydrator.pool, logger: logger)
         self.locks = locks
         self.handles = handles
         self.hub = hub

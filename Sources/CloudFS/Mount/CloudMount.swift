@@ -130,6 +130,7 @@ public final class CloudMount: Sendable {
         guard let parts else { return 0 }
         parts.closeHandles()
         let queued = await parts.drain(deadline: deadline)
+        await parts.leases.endAll()
         let services = state.withLock { $0.services }
         services?.cancel()
         await services?.value

@@ -48,6 +48,18 @@ extension DriveParts {
         }
     }
 
+    /// A number that no other device has, and that this one keeps.
+    static func deviceNumber(in catalog: Catalog) throws(CloudFSError) -> UInt64 {
+        try catalog.write { writer in
+            if let kept = try writer.reader.setting("device").flatMap({ UInt64($0) }) {
+                return kept
+            }
+            let number = UInt64.random(in: 1 ... .max)
+            try writer.setSetting("device", to: String(number))
+            return number
+        }
+    }
+
     static func hydration(_ configuration: MountConfiguration) -> HydrationSettings {
         let policy: HydrationPlan.Policy =
             switch configuration.hydration {

@@ -177,12 +177,14 @@ final class DriveParts: Sendable {
         leases = LeaseKeeper(
             leases: { provider.leases },
             device: configuration.deviceName,
+            instance: try Self.deviceNumber(in: catalog),
             logger: logger
         )
         self.filesystem = filesystem
         containerURL = url
         control = DriveControl(
             filesystem: filesystem,
+            leases: leases,
             pool: pool,
             identity: DriveControl.Identity(
                 mountpoint: configuration.mountpoint,
@@ -250,6 +252,7 @@ final class DriveParts: Sendable {
             group.addTask { await self.uploader.run() }
             group.addTask { await self.filesystem.downloader.run() }
             group.addTask { await self.control.news.run() }
+            group.addTask { await self.filesystem.replaced.run() }
             group.addTask { await self.filesystem.siblings.run() }
             group.addTask { await self.filesystem.evictor.run() }
             group.addTask { await self.leases.run() }
@@ -278,6 +281,7 @@ final class DriveParts: Sendable {
 
     /// Stores what handles still hold, after the kernel let go of all of them.
     func closeHandles() {
+        filesystem.replaced.releaseAll()
         for handle in filesystem.handles.openFiles {
             filesystem.release(handle.number, lockOwner: 0, releasesFlock: false)
         }

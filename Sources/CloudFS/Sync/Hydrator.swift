@@ -8,7 +8,7 @@ import Synchronization
 final class Hydrator: Sendable {
     let files: OpenFiles
     private let provider: any CloudProvider
-    private let pool: BlockingPool
+    let pool: BlockingPool
     let hub: ChangeHub
     private let mutations: RemoteMutations
     let logger: Logger

@@ -27,8 +27,8 @@ final class LeaseKeeper: Sendable {
     private let duration: Duration
     private let time: LeaseClock
     private let logger: Logger
-    /// Half of all instances of this keeper, by which it knows its own records.
-    private let instance = DocumentID.random().high
+    /// Half of all instances of this device, by which it knows its own records.
+    private let instance: UInt64
     private let pursuits = SingleFlight<DocumentID, Void>()
     private let woken = Signal()
     private let state = Mutex(State())
@@ -47,18 +47,22 @@ final class LeaseKeeper: Sendable {
     /// - Parameters:
     ///   - leases: The provider's; asked for each use, as they may turn up later.
     ///   - device: This device's name, for the others' users.
+    ///   - instance: The device's own number; the same as before, so that it need not wait for a
+    ///     lease that an earlier process of it has left behind.
     ///   - duration: How long others wait for this device if it goes away without a word.
     ///   - clock: Must go on while the machine sleeps.
     ///   - logger: Hears of leases that are lost.
     init(
         leases: @escaping @Sendable () -> (any LeaseStore)?,
         device: String,
+        instance: UInt64 = DocumentID.random().high,
         duration: Duration = LeaseKeeper.defaultDuration,
         clock: any Clock<Duration> = ContinuousClock(),
         logger: Logger
     ) {
         self.leases = leases
         self.device = device
+        self.instance = instance
         self.duration = duration
         self.logger = logger
         time = LeaseClock.from(clock)

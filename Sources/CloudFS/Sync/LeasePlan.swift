@@ -93,7 +93,7 @@ struct LeasePlan: Sendable {
         if mustLook { return .look }
         switch phase {
         case .wanted:
-            guard watch.isFree || isOwn(watch.record) else {
+            guard watch.isFree || isOwn(watch.record) || isLeftBehind(watch.record) else {
                 mustLook = true
                 return .pause
             }
@@ -108,6 +108,11 @@ struct LeasePlan: Sendable {
     }
 
     private func isOwn(_ record: LeaseRecord?) -> Bool { record != nil && record == own?.record }
+
+    /// Whether it is of an earlier process of this device, which is gone: there is one at a time.
+    private func isLeftBehind(_ record: LeaseRecord?) -> Bool {
+        record?.holder?.instance.high == holder.instance.high
+    }
 
     private mutating func append(isEnded: Bool, at now: Duration) -> Step {
         let number = (watch.record?.number ?? 0) + 1
