@@ -63,8 +63,10 @@ final class Device: Sendable {
             device: name,
             number: number,
             directory: path(number),
-            provider: provider
-        ) { [weak self] life, point in self?.reach(point, in: life) }
+            provider: provider,
+            onFailure: { [name, ledger] in ledger.find("\(name): \($0)") },
+            onFault: { [weak self] life, point in self?.reach(point, in: life) }
+        )
         Trace.note(name, "starts for the \(number + 1). time")
         state.withLock { $0.life = life }
         do {

@@ -17,6 +17,8 @@ final class Life: Sendable {
     private let drive = Mutex<(parts: DriveParts, task: Task<Void, Never>)?>(nil)
     /// Called at each of the engine's fault points.
     private let onFault: @Sendable (Life, String) -> Void
+    /// Told of failures that no engine should have.
+    private let onFailure: @Sendable (String) -> Void
 
     /// The process that what runs now belongs to.
     @TaskLocal static var current: Life?
@@ -26,6 +28,7 @@ final class Life: Sendable {
         number: Int,
         directory: String,
         provider: SimulatedProvider,
+        onFailure: @escaping @Sendable (String) -> Void,
         onFault: @escaping @Sendable (Life, String) -> Void
     ) {
         self.device = device
@@ -33,6 +36,7 @@ final class Life: Sendable {
         self.directory = directory
         self.provider = provider
         self.onFault = onFault
+        self.onFailure = onFailure
     }
 
     /// Why programs of a process hear nothing more.
@@ -68,7 +72,9 @@ final class Life: Sendable {
             }
             let surroundings = DriveParts.Surroundings(pool: pool, provider: provider)
             let device = device
-            let logger = Logger(label: device) { _ in TraceLog(device: device) }
+            let logger = Logger(label: device) { [onFailure] _ in
+                TraceLog(device: device, onFailure: onFailure)
+            }
             let parts = try DriveParts(
                 configuration,
                 in: surroundings,

@@ -43,7 +43,10 @@ struct Verdict {
             let observer = Observer(filesystem: filesystem, cloud: story.cloud)
             differences += try observer.queued().map { "\(device.name) has to send \($0)" }
             var here = try observer.tree()
-            for path in try unsendable(filesystem) { here[path] = nil }
+            var there = there
+            // Nothing of the cloud can be shown where such an edit has the name: one that was
+            // renamed over something hides it, for as long as a person lets it.
+            for path in try unsendable(filesystem) { (here[path], there[path]) = (nil, nil) }
             for path in Set(here.keys).union(there.keys).sorted() where here[path] != there[path] {
                 differences.append(
                     "\(device.name) \(path): \(text(here[path])), in the cloud \(text(there[path]))"
