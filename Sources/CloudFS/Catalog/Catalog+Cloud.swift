@@ -278,6 +278,35 @@ extension CatalogWriter {
         try execute("DELETE FROM newer WHERE item = ?", [id.rawValue])
     }
 
+    /// Takes over what the cloud says of an item beside its content, unless some of that was
+    /// changed here: then ours is sent.
+    ///
+    /// A folder keeps its own time: in the cloud it changes with everything that is sent there.
+    /// The time of a file is that of its bytes, and newer ones keep theirs.
+    ///
+    /// - Parameter isSame: Whether the bytes here are the cloud's, whatever is noted of them.
+    /// - Returns: Whether it was taken over.
+    @discardableResult
+    func takeOverMetadata(
+        of remote: RemoteItem,
+        for id: ItemID,
+        isSame: Bool = false,
+        at now: Timestamp
+    ) throws -> Bool {
+        let record = try reader.existing(id)
+        guard !record.hasChangedMetadata else { return false }
+        let keepsTime =
+            record.item.kind == .folder || (record.item.content.cleanliness != .clean && !isSame)
+        try setMetadata(
+            of: id,
+            permissions: remote.metadata.permissions,
+            modified: keepsTime ? nil : remote.metadata.modified,
+            at: now
+        )
+        try replaceAttributes(with: remote.attributes, of: id)
+        return true
+    }
+
     func setSize(_ size: Int64, of id: ItemID) throws {
         try execute("UPDATE item SET size = ? WHERE id = ?", [size, id.rawValue])
     }

@@ -166,7 +166,8 @@ extension CatalogWriter {
     ) throws {
         try execute(
             """
-            UPDATE item SET size = ?, modified = ?, changed = ?, local_bytes = ? WHERE id = ?
+            UPDATE item SET size = ?, modified = ?, changed = max(changed, ?), local_bytes = ?
+            WHERE id = ?
             """,
             [
                 size, modified.nanoseconds, changed.nanoseconds, localBytes, id.rawValue,

@@ -353,7 +353,7 @@ extension CatalogWriter {
             """
             UPDATE item SET permissions = coalesce(?, permissions), user_id = coalesce(?, user_id),
                 group_id = coalesce(?, group_id), modified = coalesce(?, modified),
-                accessed = coalesce(?, accessed), changed = ? WHERE id = ?
+                accessed = coalesce(?, accessed), changed = max(changed, ?) WHERE id = ?
             """,
             [
                 permissions, userID, groupID, modified?.nanoseconds, accessed?.nanoseconds,

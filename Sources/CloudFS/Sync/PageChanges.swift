@@ -189,9 +189,7 @@ struct PageChanges {
         _ base: BaseRecord,
         to remote: RemoteItem
     ) throws {
-        if !record.hasChangedMetadata {
-            try applyMetadata(remote, to: record.id, isFolder: record.item.kind == .folder)
-        }
+        try applyMetadata(remote, to: record.id)
         if let target = remote.linkTarget, target != record.item.linkTarget {
             try writer.setLinkTarget(target, of: record.id)
             result.changes.append(.content(record.id))
@@ -199,19 +197,9 @@ struct PageChanges {
         try writer.setBase(self.base(of: record.id, remote))
     }
 
-    /// A folder keeps its own time: in the cloud it changes with everything that is sent there.
-    private mutating func applyMetadata(
-        _ remote: RemoteItem,
-        to id: ItemID,
-        isFolder: Bool = false
-    ) throws {
-        try writer.setMetadata(
-            of: id,
-            permissions: remote.metadata.permissions,
-            modified: isFolder ? nil : remote.metadata.modified,
-            at: applier.files.clocks.now()
-        )
-        try writer.replaceAttributes(with: remote.attributes, of: id)
+    private mutating func applyMetadata(_ remote: RemoteItem, to id: ItemID) throws {
+        let now = applier.files.clocks.now()
+        guard try writer.takeOverMetadata(of: remote, for: id, at: now) else { return }
         result.changes.append(.attributes(id))
     }
 
@@ -243,12 +231,10 @@ struct PageChanges {
     private mutating func join(_ local: ItemRecord, with remote: RemoteItem) throws {
         switch local.item.kind {
         case .folder:
-            try writer.setBase(base(of: local.id, remote))
-            try writer.setDocument(remote.documentID, of: local.id)
+            try takeFor(local, remote)
             result.unlisted.append(local.id)
         case .symlink where local.item.linkTarget == remote.linkTarget:
-            try writer.setBase(base(of: local.id, remote))
-            try writer.setDocument(remote.documentID, of: local.id)
+            try takeFor(local, remote)
         case .file:
             result.contents.append((local.id, remote))
         case .symlink, .fifo, .socket:
@@ -259,6 +245,13 @@ struct PageChanges {
                 isPinned: false
             )
         }
+    }
+
+    /// Takes what the cloud has for the item that was made here.
+    private mutating func takeFor(_ local: ItemRecord, _ remote: RemoteItem) throws {
+        try writer.setBase(base(of: local.id, remote))
+        try writer.setDocument(remote.documentID, of: local.id)
+        try applyMetadata(remote, to: local.id)
     }
 
     /// Gives the local item under the name a conflict name, so that the remote one gets it.

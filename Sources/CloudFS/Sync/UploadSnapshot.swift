@@ -23,7 +23,10 @@ struct UploadSnapshot: Sendable {
             guard state.writesInFlight == 0, state.residency == .resident else {
                 throw CloudFSError(.cancelled, "the file is being written", item: file.id)
             }
-            return (try files.content(of: &state, file.id), state.changeCount, state.modified)
+            // As the catalog has it: of a file that was clean another one may have been taken over.
+            let modified = try files.catalog.readFew { try $0.existing(file.id) }
+                .item.metadata.modified
+            return (try files.content(of: &state, file.id), state.changeCount, modified)
         }
         try original.synchronize()
         facts = try original.facts()

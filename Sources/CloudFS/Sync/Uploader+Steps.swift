@@ -74,7 +74,15 @@ extension Uploader {
             from: facts.base,
             document: item.documentID
         )
-        try await pool.engine { try self.note(sent) }
+        try await pool.engine {
+            // Attributes are sent next, also of what was in the cloud before and is made anew.
+            if !facts.attributes.isEmpty {
+                try self.catalog.write { writer in
+                    try writer.markMetadataChanged(id, notBefore: self.clocks.now())
+                }
+            }
+            try self.note(sent)
+        }
         return try await sending(sent, .createSent) { () async throws(CloudFSError) in
             if let target = item.linkTarget {
                 return try await provider.createSymlink(
@@ -127,18 +135,28 @@ extension Uploader {
         )
         defer { refreshBase(of: id) }
         try await pool.engine { try self.note(sent) }
+        defer { applier.hub.publish([.attributes(id)]) }
         return try await sending(sent, .moveSent) { () async throws(CloudFSError) in
             try await provider.move(from: source, to: target, base: base.version)
         } _: { remote in
             try self.catalog.write { writer in
-                try writer.recordBase(
+                let isSame = try writer.recordBase(
                     BaseRecord(of: id, in: parent, remote),
                     replacing: base,
                     at: self.clocks.now()
                 )
+                if isSame { try self.learn(remote, of: id, writer) }
                 return try self.goesOn(id, writer)
             }
         }
+    }
+
+    /// Takes over what an answer tells beside what was sent: somebody else may have changed it, and
+    /// with the version that is known now no listing tells it any more.
+    func learn(_ remote: RemoteItem, of id: ItemID, _ writer: CatalogWriter) throws {
+        // What a sketch leaves out is asked for later.
+        guard !remote.isSketch else { return }
+        try writer.takeOverMetadata(of: remote, for: id, at: clocks.now())
     }
 
     /// Two items want each other's place: one moves to a name of its own for a moment.
@@ -328,13 +346,15 @@ extension Uploader {
     ///   - sent: The content it is known to have; `nil` if it is not certain to be that of any
     ///     moment.
     ///   - changed: When the metadata that it has were last changed here.
+    ///   - remote: What it has, where that may be more than was sent.
     /// - Returns: Whether to go on with the next step.
     func finishUpload(
         of file: OpenFile,
         _ sent: SentContent?,
         _ base: BaseRecord,
         replacing expected: BaseRecord?,
-        changed: Timestamp
+        changed: Timestamp,
+        learning remote: RemoteItem? = nil
     ) throws(CloudFSError) -> Bool {
         let goesOn = try file.state.withLock { state throws(CloudFSError) -> Bool in
             try files.observe(&state, file.id)
@@ -350,6 +370,7 @@ extension Uploader {
                 if isSame {
                     if isFinal { try writer.markClean(file.id) }
                     try writer.clearMetadataChanged(file.id, unlessAfter: changed)
+                    if let remote { try self.learn(remote, of: file.id, writer) }
                 }
                 return (
                     isSame,

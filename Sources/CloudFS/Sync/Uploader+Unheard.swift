@@ -127,22 +127,30 @@ extension Uploader {
         _ facts: OutboxFacts
     ) async throws(CloudFSError) {
         var base = BaseRecord(of: sent.item, in: sent.parent, remote)
+        var isKnown = true
         if sent.isMove, facts.facts.kind == .file, let moved = facts.base,
             moved.version.content != base.version.content
         {
             // Somebody has written it in its new place: what is here is the version that was moved,
             // and a listing compares the two.
+            isKnown = false
             (base.version, base.size, base.modified) = (moved.version, moved.size, moved.modified)
             feed.hint([sent.parent])
         }
-        let known = base
+        let (known, learned) = (base, isKnown ? remote : nil)
         guard facts.facts.kind == .file, facts.facts.place != nil, facts.facts.isResident,
             !sent.isMove
         else {
             return try await pool.engine {
-                _ = try self.catalog.write {
-                    try $0.recordBase(known, replacing: sent.base(of: known), at: self.clocks.now())
+                try self.catalog.write { writer in
+                    let isSame = try writer.recordBase(
+                        known,
+                        replacing: sent.base(of: known),
+                        at: self.clocks.now()
+                    )
+                    if isSame, let learned { try self.learn(learned, of: sent.item, writer) }
                 }
+                self.applier.hub.publish([.attributes(sent.item)])
                 self.refreshBase(of: sent.item)
             }
         }
@@ -156,7 +164,8 @@ extension Uploader {
                 known,
                 replacing: sent.base(of: known),
                 // What was sent with the bytes is not known; it is sent once more if it changed.
-                changed: Timestamp(nanoseconds: .min)
+                changed: Timestamp(nanoseconds: .min),
+                learning: remote
             )
         }
     }
