@@ -105,20 +105,20 @@ extension CatalogReader {
         ).map { BaseRecord(row: $0) }
     }
 
-    /// Items that the cloud has in a folder, as last agreed, under names that are asked for.
+    /// What the cloud has in a folder, as last agreed, under names that are asked for.
     func bases(
         in parent: ItemID,
         where isAskedFor: ([UInt8]) -> Bool
-    ) throws -> [ItemID] {
+    ) throws -> [BaseRecord] {
         let statement = try database.cachedStatement(
-            sql: "SELECT item, name FROM base WHERE parent = ?"
+            sql: "SELECT \(BaseRecord.columns) FROM base WHERE parent = ?"
         )
         let rows = try Row.fetchCursor(statement, arguments: [parent.rawValue])
-        var items: [ItemID] = []
+        var bases: [BaseRecord] = []
         while let row = try rows.next() {
-            if isAskedFor(row.bytes(1)) { items.append(ItemID(row[0])) }
+            if isAskedFor(row.bytes(2)) { bases.append(BaseRecord(row: row)) }
         }
-        return items
+        return bases
     }
 
     /// Where the item is in the cloud; `nil` if the cloud does not have it.

@@ -51,7 +51,7 @@ extension ChangeFeed {
         if failure == nil, !missing.isEmpty, applier.provider.capabilities.contains(.stableIDs) {
             // What is missing may have moved into a folder that is new and being listed elsewhere.
             try await scanUnlisted()
-            missing = try await withoutSkipped(missing)
+            missing = withoutSkipped(missing)
         }
         try await remove(missing)
         if let failure { throw failure }
@@ -87,22 +87,16 @@ extension ChangeFeed {
     /// What the complete listing of a folder lacks.
     private struct Missing: Sendable {
         var folder: ItemID
-        var items: [ItemID]
+        var items: [BaseRecord]
     }
 
     /// Leaves out for now what was seen in another folder, whose listing had to skip it.
-    private func withoutSkipped(_ missing: [Missing]) async throws(CloudFSError) -> [Missing] {
+    private func withoutSkipped(_ missing: [Missing]) -> [Missing] {
         let skipped = self.skipped
         guard !skipped.isEmpty else { return missing }
-        let sure = try await pool.engine {
-            try self.catalog.read { reader in
-                try missing.map { listing in
-                    let items = try listing.items.filter {
-                        try reader.base(of: $0).map { !skipped.contains($0.remoteID) } ?? true
-                    }
-                    return Missing(folder: listing.folder, items: items)
-                }
-            }
+        let sure = missing.map { listing in
+            let items = listing.items.filter { !skipped.contains($0.remoteID) }
+            return Missing(folder: listing.folder, items: items)
         }
         for (all, left) in zip(missing, sure) where left.items.count < all.items.count {
             noteBlurred(all.folder)
@@ -129,9 +123,9 @@ extension ChangeFeed {
         }
         logger.debug(
             "items are gone from the cloud",
-            metadata: ["folder.id": "\(listing.folder)", "items": "\(items)"]
+            metadata: ["folder.id": "\(listing.folder)", "items": "\(items.map(\.item))"]
         )
-        try await applier.remove(items, from: listing.folder)
+        for folder in try await applier.remove(items) { noteBlurred(folder) }
     }
 
     /// Whether so many items are more than half of all, and not few.

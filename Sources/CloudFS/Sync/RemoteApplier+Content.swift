@@ -2,10 +2,19 @@ import Logging
 import Synchronization
 
 extension RemoteApplier {
+    /// Where an item is on this machine.
+    struct Place: Sendable {
+        var parent: ItemID
+        var name: ItemName
+    }
+
     /// Adds an item of the cloud that is new here, as a placeholder.
+    ///
+    /// - Parameter place: Where it is shown, if not where it is in the cloud.
     func adopt(
         _ remote: RemoteItem,
         in folder: ItemID,
+        shownAt place: Place? = nil,
         container: ContainerID,
         isPinned: Bool,
         _ writer: CatalogWriter
@@ -23,7 +32,8 @@ extension RemoteApplier {
             new.conflictOf = try writer.reader.child(original.bytes, of: folder)?.item.documentID
         }
         let id = try writer.insertItem(new, at: files.clocks.now())
-        try writer.addName(remote.name.bytes, in: folder, to: id)
+        let place = place ?? Place(parent: folder, name: remote.name)
+        try writer.addName(place.name.bytes, in: place.parent, to: id)
         try writer.setBase(BaseRecord(of: id, in: folder, remote))
         if isPinned, remote.kind == .file { try writer.setWanted(true, of: id) }
         return id
@@ -55,27 +65,33 @@ extension RemoteApplier {
     ///
     /// - Parameter isOnTheMove: Whether its name here still is the one that it has left in the
     ///   cloud. Then two versions are not told apart yet: that needs the new name.
+    /// - Returns: Whether the listing still tells something sure of it.
+    @discardableResult
     func applyContent(
         of id: ItemID,
         _ remote: RemoteItem,
-        in folder: ItemID,
+        of listing: Listing,
         isOnTheMove: Bool = false
-    ) async throws(CloudFSError) {
-        let sameAt = try await countOfSameBytes(id, as: remote, in: folder)
-        let (changes, actions, file) = try await pool.engine {
-            try self.decideContent(
-                of: id,
-                remote,
-                in: folder,
-                sameAt: sameAt,
-                isOnTheMove: isOnTheMove
-            )
+    ) async throws(CloudFSError) -> Bool {
+        let decided = try await using(id) { () async throws(CloudFSError) in
+            let sameAt = try await self.countOfSameBytes(id, as: remote, in: listing.folder)
+            return try await self.pool.engine {
+                try self.decideContent(
+                    of: id,
+                    remote,
+                    of: listing,
+                    sameAt: sameAt,
+                    isOnTheMove: isOnTheMove
+                )
+            }
         }
+        guard let (changes, actions, file) = decided else { return false }
         hydrator.perform(actions, on: file)
         hub.publish(changes)
         if !changes.isEmpty { try await FaultPoint.applyContent.passInTask() }
         files.discards.raise()
         files.wanted.raise()
+        return true
     }
 
     /// Brings files that have moved in the cloud, and changed there too, up to their new versions
@@ -97,12 +113,27 @@ extension RemoteApplier {
                 }
             }
             guard isChanged else { continue }
-            try await applyContent(of: id, item, in: listing.folder, isOnTheMove: true)
+            try await applyContent(of: id, item, of: listing, isOnTheMove: true)
         }
+    }
+
+    /// Keeps a file in use meanwhile: its changes are counted as long as somebody uses it.
+    func using<Value: Sendable>(
+        _ id: ItemID,
+        _ body: () async throws(CloudFSError) -> Value
+    ) async throws(CloudFSError) -> Value {
+        let file = try await pool.engine { try self.files.acquire(id) }
+        defer {
+            // Also if this was cancelled.
+            Task { try await pool.engine { self.releaseQuietly(file) } }
+        }
+        return try await body()
     }
 
     /// The count of local changes at which the bytes here were those of `remote`, although the
     /// tokens differ; `nil` if they are not.
+    ///
+    /// It means something as long as the file is in use, see `using`.
     ///
     /// Asked only when size says that it is possible and the provider can tell without sending
     /// them.
@@ -139,21 +170,34 @@ extension RemoteApplier {
         return digest == local.0 ? local.1 : nil
     }
 
+    /// What was decided about a file's content, to be told and done.
+    private typealias Decided = ([ItemChange], [HydrationPlan.Action], OpenFile)
+
+    /// - Returns: `nil` if this machine has sent the item, or given its place to another, since the
+    ///   listing began: what was listed then may be older than what is known.
     private func decideContent(
         of id: ItemID,
         _ remote: RemoteItem,
-        in folder: ItemID,
+        of listing: Listing,
         sameAt: UInt64?,
         isOnTheMove: Bool
-    ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action], OpenFile) {
+    ) throws(CloudFSError) -> Decided? {
+        let folder = listing.folder
         let claim = try claimToReplace(id)
         defer { claim?.end() }
         let file = try files.acquire(id)
         defer { releaseQuietly(file) }
-        let (changes, actions) = try file.state.withLock {
-            state throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action]) in
+        let decided = try file.state.withLock {
+            state throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action])? in
             // A save by rename may have handed the base on since the file was opened.
-            state.base = try catalog.read { try $0.base(of: id) }
+            let (base, isStill) = try catalog.read { reader in
+                (
+                    try reader.base(of: id),
+                    try isOnTheMove || reader.isWhatIs(at: remote.name, in: folder, id)
+                )
+            }
+            state.base = base
+            guard isStill, !mutations.blurs(id, since: listing.mark) else { return nil }
             try files.observe(&state, id)
             let isSame = sameAt == state.changeCount
             let local = Reconciler.Local(
@@ -187,7 +231,7 @@ extension RemoteApplier {
                 return ([], [])
             }
         }
-        return (changes, actions, file)
+        return decided.map { ($0.0, $0.1, file) }
     }
 
     /// The bytes agree: only what is agreed on changes.
@@ -207,16 +251,12 @@ extension RemoteApplier {
             if try writer.reader.item(withDocument: remote.documentID) == nil {
                 try writer.setDocument(remote.documentID, of: id)
             }
-            let record = try writer.reader.existing(id)
-            if !record.hasChangedMetadata {
-                try writer.setMetadata(
-                    of: id,
-                    permissions: remote.metadata.permissions,
-                    modified: remote.metadata.modified,
-                    at: files.clocks.now()
-                )
-                try writer.replaceAttributes(with: remote.attributes, of: id)
-            }
+            try writer.takeOverMetadata(
+                of: remote,
+                for: id,
+                isSame: true,
+                at: files.clocks.now()
+            )
         }
         state.base = base
         let seen = state.direct?.seen
@@ -240,15 +280,7 @@ extension RemoteApplier {
             let record = try writer.reader.existing(id)
             try writer.dropContent(of: record)
             try writer.setSize(remote.size, of: id)
-            if !record.hasChangedMetadata {
-                try writer.setMetadata(
-                    of: id,
-                    permissions: remote.metadata.permissions,
-                    modified: remote.metadata.modified,
-                    at: files.clocks.now()
-                )
-                try writer.replaceAttributes(with: remote.attributes, of: id)
-            }
+            try writer.takeOverMetadata(of: remote, for: id, at: files.clocks.now())
             if let base { try writer.setBase(base) }
             try writer.clearNewer(of: id)
             if try writer.reader.effectivePolicy(of: id) == .pinned {
@@ -261,7 +293,8 @@ extension RemoteApplier {
     /// Both sides have bytes of their own: the remote version gets the name, the local one a new
     /// name and a new document id.
     ///
-    /// The local bytes keep their row, and so their open handles.
+    /// The local bytes keep their row, and so their open handles. A new name that the item got here
+    /// meanwhile is the remote version's too.
     private func keepBoth(
         _ state: inout OpenFile.State,
         _ id: ItemID,
@@ -273,15 +306,12 @@ extension RemoteApplier {
         let changes = try catalog.write { writer -> [ItemChange] in
             let reader = writer.reader
             let record = try reader.existing(id)
-            var changes: [ItemChange] = []
-            if let name = try reader.name(of: id), name.parent == folder,
-                name.name == remote.name.bytes
-            {
-                let free = try conflictName(for: remote.name, in: folder, reader)
-                try writer.moveName(of: id, to: free.bytes, in: folder)
-                changes.append(.entryReplaced(parent: folder, name: remote.name))
-                changes.append(.entryAppeared(parent: folder, name: free))
-            }
+            let place =
+                try reader.name(of: id)
+                .map { Place(parent: $0.parent, name: try ItemName($0.name)) }
+                ?? Place(parent: folder, name: remote.name)
+            let free = try conflictName(for: place.name, in: place.parent, reader)
+            try writer.moveName(of: id, to: free.bytes, in: place.parent)
             try writer.removeBase(of: id)
             try writer.setDocument(.random(), of: id)
             if isPartial { try writer.setBaseLost(id) }
@@ -289,15 +319,22 @@ extension RemoteApplier {
             let winner = try adopt(
                 remote,
                 in: folder,
+                shownAt: place,
                 container: record.item.container,
                 isPinned: false,
                 writer
             )
+            if place.parent != folder || place.name != remote.name {
+                try writer.enqueue(winner, notBefore: now)
+            }
             try writer.setConflict(
                 of: try reader.existing(winner).item.documentID,
                 on: id
             )
-            return changes + [.attributes(id)]
+            return [
+                .entryReplaced(parent: place.parent, name: place.name),
+                .entryAppeared(parent: place.parent, name: free), .attributes(id),
+            ]
         }
         state.base = nil
         state.isBaseLost = isPartial
@@ -319,5 +356,14 @@ extension RemoteApplier {
                 metadata: ["item.id": "\(file.id)", "error": "\(error)"]
             )
         }
+    }
+}
+
+extension CatalogReader {
+    /// Whether an item is what this machine knows to be at a place of the cloud, or would send
+    /// there.
+    fileprivate func isWhatIs(at name: ItemName, in folder: ItemID, _ id: ItemID) throws -> Bool {
+        if let known = try base(named: name.bytes, in: folder) { return known.item == id }
+        return try base(of: id) == nil && child(name.bytes, of: folder)?.id == id
     }
 }

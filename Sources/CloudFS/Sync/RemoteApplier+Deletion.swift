@@ -4,20 +4,21 @@ import Synchronization
 extension RemoteApplier {
     /// Takes away what a complete listing proved to be gone from the cloud, except edits.
     ///
-    /// - Parameter candidates: Items whose folder was listed completely without them. One that was
-    ///   found elsewhere meanwhile has another place in its base and is left alone.
-    func remove(_ candidates: [ItemID], from folder: ItemID) async throws(CloudFSError) {
-        for id in candidates {
-            _ = try await remove(id, ifIn: folder)
-        }
+    /// - Parameter candidates: What was known of a folder that was listed completely without it.
+    ///   What was found elsewhere meanwhile, or sent anew, is known otherwise and left alone.
+    /// - Returns: Folders to be listed again, because nothing sure is known of them.
+    func remove(_ candidates: [BaseRecord]) async throws(CloudFSError) -> Set<ItemID> {
+        var unsure: Set<ItemID> = []
+        for base in candidates { try await remove(base, &unsure) }
         if !candidates.isEmpty { files.discards.raise() }
+        return unsure
     }
 
     /// How many items would go, counting what is in folders.
-    func count(_ candidates: [ItemID]) async throws(CloudFSError) -> Int {
+    func count(_ candidates: [BaseRecord]) async throws(CloudFSError) -> Int {
         try await pool.engine {
             try self.catalog.read { reader in
-                try candidates.reduce(0) { try $0 + reader.descendants(of: $1).count }
+                try candidates.reduce(0) { try $0 + reader.descendants(of: $1.item).count }
             }
         }
     }
@@ -25,69 +26,96 @@ extension RemoteApplier {
     /// An item that may be gone, with what the cloud had in it.
     private struct Candidate: Sendable {
         var kind: ItemKind
-        var children: [ItemID]
+        var children: [BaseRecord]
     }
 
-    /// - Returns: Whether nothing of the item is left under its name.
-    private func remove(_ id: ItemID, ifIn folder: ItemID) async throws(CloudFSError) -> Bool {
+    /// - Returns: Whether that is settled. Else this machine is changing it, or has just heard of
+    ///   it elsewhere.
+    @discardableResult
+    private func remove(
+        _ known: BaseRecord,
+        _ unsure: inout Set<ItemID>
+    ) async throws(CloudFSError) -> Bool {
+        let id = known.item
         let found = try await pool.engine { () throws -> Candidate? in
             try self.catalog.read { reader in
-                guard let base = try reader.base(of: id), base.parent == folder,
-                    try reader.effectivePolicy(of: id) != .excluded
-                else { return nil }
+                guard try reader.base(of: id) == known else { return nil }
                 let kind = try reader.existing(id).item.kind
-                let children = kind == .folder ? try reader.bases(in: id).map(\.item) : []
+                let children = kind == .folder ? try reader.bases(in: id) : []
                 return Candidate(kind: kind, children: children)
             }
         }
-        guard let found, !mutations.isActive(id) else { return false }
-        if found.kind == .file { return try await removeFile(id) }
-        for child in found.children { _ = try await remove(child, ifIn: id) }
-        let changes = try await pool.engine { try self.removeFolderOrLink(id) }
-        hub.publish(changes ?? [])
-        return changes != nil
+        var isSettled = false
+        if let found, !mutations.isActive(id) {
+            if try await isExcluded(id) { return true }
+            isSettled = true
+            // What is on its way out of a folder is still known by it.
+            for child in found.children where try await !remove(child, &unsure) {
+                isSettled = false
+            }
+            if isSettled {
+                let changes = try await pool.engine {
+                    found.kind == .file
+                        ? try self.removeFile(known) : try self.removeFolderOrLink(known)
+                }
+                hub.publish(changes ?? [])
+                isSettled = changes != nil
+            }
+            // What was in it may be gone already, and be found where the folder is now.
+            if !isSettled, found.kind == .folder { unsure.insert(id) }
+        }
+        if !isSettled, let parent = known.parent { unsure.insert(parent) }
+        return isSettled
     }
 
-    private func removeFile(_ id: ItemID) async throws(CloudFSError) -> Bool {
-        let (changes, isGone) = try await pool.engine { () throws -> ([ItemChange], Bool) in
-            guard let claim = try self.claimToReplace(id) else { return ([], false) }
-            defer { claim.end() }
-            let file = try self.files.acquire(id)
-            defer { self.releaseQuietly(file) }
-            return try file.state.withLock { state throws(CloudFSError) in
-                try self.files.observe(&state, id)
-                let local = Reconciler.Local(
-                    isDirty: state.isDirty && !state.hasNothingToSend(beside: state.base),
-                    isInUse: state.isInUse,
-                    isDeleted: state.isUnlinked
-                )
-                switch Reconciler.decide(base: state.base?.version, local: local, remote: nil) {
-                case .keepAsNew:
-                    return (try self.keepAsNew(&state, id), false)
-                case .remove, .removeAfterClose, .forget:
-                    return (try self.unlink(&state, id), true)
-                case .nothing, .adopt, .acceptVersion, .applyMetadata, .replaceContent,
-                    .recordNewer, .compareOrKeepBoth, .restore:
-                    return ([], false)
-                }
+    /// What is excluded stays as it is, wherever it was in the cloud.
+    private func isExcluded(_ id: ItemID) async throws(CloudFSError) -> Bool {
+        try await pool.engine {
+            try self.catalog.read { try $0.effectivePolicy(of: id) == .excluded }
+        }
+    }
+
+    /// - Returns: `nil` if something else is known of it by now; so do those below.
+    private func removeFile(_ known: BaseRecord) throws(CloudFSError) -> [ItemChange]? {
+        let id = known.item
+        // While a coordinated program uses it, it stays; its folder is looked at afterwards.
+        guard let claim = try claimToReplace(id) else { return [] }
+        defer { claim.end() }
+        let file = try files.acquire(id)
+        defer { releaseQuietly(file) }
+        return try file.state.withLock { state throws(CloudFSError) in
+            try files.observe(&state, id)
+            let local = Reconciler.Local(
+                isDirty: state.isDirty && !state.hasNothingToSend(beside: known),
+                isInUse: state.isInUse,
+                isDeleted: state.isUnlinked
+            )
+            switch Reconciler.decide(base: known.version, local: local, remote: nil) {
+            case .keepAsNew: return try keepAsNew(&state, known)
+            case .remove, .removeAfterClose, .forget: return try unlink(&state, known)
+            case .nothing, .adopt, .acceptVersion, .applyMetadata, .replaceContent,
+                .recordNewer, .compareOrKeepBoth, .restore:
+                return []
             }
         }
-        hub.publish(changes)
-        return isGone
     }
 
     /// Deleted there, edited here: what is here is sent as a new item.
     private func keepAsNew(
         _ state: inout OpenFile.State,
-        _ id: ItemID
-    ) throws(CloudFSError) -> [ItemChange] {
+        _ known: BaseRecord
+    ) throws(CloudFSError) -> [ItemChange]? {
         let isPartial = state.plan != nil
         let now = files.clocks.now()
-        try catalog.write { writer in
+        let id = known.item
+        let isStill = try catalog.write { writer in
+            guard try writer.reader.base(of: id) == known else { return false }
             try writer.removeBase(of: id)
             if isPartial { try writer.setBaseLost(id) }
             try writer.enqueue(id, notBefore: now)
+            return true
         }
+        guard isStill else { return nil }
         state.base = nil
         state.isBaseLost = isPartial
         return [.attributes(id)]
@@ -96,15 +124,18 @@ extension RemoteApplier {
     /// Takes the name away now; the row and the content go with the last use.
     private func unlink(
         _ state: inout OpenFile.State,
-        _ id: ItemID
-    ) throws(CloudFSError) -> [ItemChange] {
-        let name = try catalog.write { writer in
+        _ known: BaseRecord
+    ) throws(CloudFSError) -> [ItemChange]? {
+        let id = known.item
+        let (isStill, name) = try catalog.write { writer -> (Bool, NameRecord?) in
+            guard try writer.reader.base(of: id) == known else { return (false, nil) }
             let name = try writer.reader.name(of: id)
             try writer.removeName(of: id)
             try writer.removeBase(of: id)
             try writer.dequeue(id)
-            return name
+            return (true, name)
         }
+        guard isStill else { return nil }
         state.isUnlinked = true
         state.base = nil
         guard let name else { return [] }
@@ -113,15 +144,17 @@ extension RemoteApplier {
         ]
     }
 
-    /// - Returns: `nil` if the folder stays, because something in it exists only here.
-    private func removeFolderOrLink(_ id: ItemID) throws(CloudFSError) -> [ItemChange]? {
-        let now = files.clocks.now()
+    /// A folder stays, as a new one, if something in it exists only here.
+    private func removeFolderOrLink(_ known: BaseRecord) throws(CloudFSError) -> [ItemChange]? {
+        let (id, now) = (known.item, files.clocks.now())
         return try catalog.write { writer -> [ItemChange]? in
-            let name = try writer.reader.name(of: id)
+            let reader = writer.reader
+            guard try reader.base(of: id) == known else { return nil }
+            let name = try reader.name(of: id)
             try writer.removeBase(of: id)
-            if try writer.reader.hasChildren(id) {
+            if try reader.hasChildren(id) || reader.hasBases(in: id) {
                 try writer.enqueue(id, notBefore: now)
-                return nil
+                return []
             }
             try writer.removeName(of: id)
             try writer.dequeue(id)

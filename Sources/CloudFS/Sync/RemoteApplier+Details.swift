@@ -71,7 +71,7 @@ extension RemoteApplier {
         let changed = try await pool.engine { try self.apply(known, of: listing) }
         hub.publish(changed.changes)
         for (id, remote) in changed.contents {
-            try await applyContent(of: id, remote, in: listing.folder)
+            try await applyContent(of: id, remote, of: listing)
         }
         return !others.isEmpty
     }

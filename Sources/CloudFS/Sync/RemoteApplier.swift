@@ -39,7 +39,7 @@ final class RemoteApplier: Sendable {
         /// Folders whose own children are not known yet.
         var unlisted: [ItemID] = []
         /// What the catalog has and the listing lacks; it may have moved elsewhere.
-        var missing: [ItemID] = []
+        var missing: [BaseRecord] = []
         /// Whether items are known by their names only.
         var hasSketches = false
         /// What the cloud has there and was left out, because this machine was changing it.
@@ -122,7 +122,7 @@ final class RemoteApplier: Sendable {
         let complete = listing
         let missing = try await pool.engine { try self.finish(complete) }
         var outcome = complete.outcome
-        outcome.missing = missing?.filter { !mutations.blurs($0, since: mark) } ?? []
+        outcome.missing = missing?.filter { !mutations.blurs($0.item, since: mark) } ?? []
         outcome.isStale = missing == nil
         outcome.isBlurred =
             !outcome.skipped.isEmpty || outcome.missing.count != missing?.count
@@ -216,7 +216,7 @@ final class RemoteApplier: Sendable {
     ///
     /// - Returns: What the catalog has and the listing lacks; `nil` for the first listing of a
     ///   folder that was on its way meanwhile.
-    private func finish(_ listing: Listing) throws(CloudFSError) -> [ItemID]? {
+    private func finish(_ listing: Listing) throws(CloudFSError) -> [BaseRecord]? {
         let folder = listing.folder
         guard try mark(listing) else { return nil }
         // What was listed before an interruption may be there and was not seen now.
@@ -232,7 +232,7 @@ final class RemoteApplier: Sendable {
             // places.
             guard !provider.capabilities.contains(.folderMove) else { return missing }
             if try waitsToMove(folder, reader) { return [] }
-            return try missing.filter { try !waitsToMove($0, reader) }
+            return try missing.filter { try !waitsToMove($0.item, reader) }
         }
     }
 
@@ -311,7 +311,8 @@ final class RemoteApplier: Sendable {
             listing.outcome.skipped.formUnion(changed.skipped)
             try await FaultPoint.applyPage.passInTask()
             for (id, remote) in changed.contents {
-                try await applyContent(of: id, remote, in: folder)
+                let isSure = try await applyContent(of: id, remote, of: listing)
+                if !isSure { listing.outcome.skipped.insert(remote.id) }
             }
         }
     }

@@ -154,19 +154,21 @@ extension Uploader {
                 self.refreshBase(of: sent.item)
             }
         }
-        let sameAt = try await applier.countOfSameBytes(sent.item, as: remote, in: sent.parent)
-        try await pool.engine {
-            let file = try self.files.acquire(sent.item)
-            defer { self.releaseLater(file) }
-            _ = try self.finishUpload(
-                of: file,
-                sameAt.map { SentContent(changeCount: $0) },
-                known,
-                replacing: sent.base(of: known),
-                // What was sent with the bytes is not known; it is sent once more if it changed.
-                changed: Timestamp(nanoseconds: .min),
-                learning: remote
-            )
+        try await applier.using(sent.item) { () async throws(CloudFSError) in
+            let sameAt = try await applier.countOfSameBytes(sent.item, as: remote, in: sent.parent)
+            try await pool.engine {
+                let file = try self.files.acquire(sent.item)
+                defer { self.releaseLater(file) }
+                _ = try self.finishUpload(
+                    of: file,
+                    sameAt.map { SentContent(changeCount: $0) },
+                    known,
+                    replacing: sent.base(of: known),
+                    // What was sent with the bytes is not known; it is sent again if it changed.
+                    changed: Timestamp(nanoseconds: .min),
+                    learning: remote
+                )
+            }
         }
     }
 }
