@@ -107,19 +107,23 @@ struct PageChanges {
 
     /// Takes a base out of a place that another item has in the cloud now.
     ///
-    /// It is found again elsewhere, or turns out to be missing.
+    /// It is found again elsewhere, or turns out to be missing. Until then it has a name that it
+    /// can keep: an edit of it is sent as a new item.
     private mutating func displace(_ base: BaseRecord) throws {
         hasRearranged = true
+        let old = try ItemName(base.name)
+        let free = try applier.conflictName(for: old, in: folder, reader)
         var displaced = base
-        displaced.name = Array(".cloudfs-displaced-\(base.item)".utf8)
+        displaced.name = free.bytes
         try writer.setBase(displaced)
         guard let name = try reader.name(of: base.item), name.parent == folder,
             name.name == base.name
         else { return }
-        try writer.moveName(of: base.item, to: displaced.name, in: folder)
-        result.changes.append(
-            .entryVanished(parent: folder, name: try ItemName(base.name), item: base.item)
-        )
+        try writer.moveName(of: base.item, to: free.bytes, in: folder)
+        result.changes += [
+            .entryVanished(parent: folder, name: old, item: base.item),
+            .entryAppeared(parent: folder, name: free),
+        ]
     }
 
     /// Follows a move made in the cloud, unless the item was moved here too: then ours is sent.
@@ -195,6 +199,10 @@ struct PageChanges {
             result.changes.append(.content(record.id))
         }
         try writer.setBase(self.base(of: record.id, remote))
+        // Another folder has the place, where those have no ids: other things are in it.
+        if record.item.kind == .folder, base.version.content != remote.version.content {
+            result.unlisted.append(record.id)
+        }
     }
 
     private mutating func applyMetadata(_ remote: RemoteItem, to id: ItemID) throws {
