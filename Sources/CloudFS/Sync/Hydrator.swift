@@ -98,21 +98,26 @@ final class Hydrator: Sendable {
 
     /// Brings the whole file here and waits for it.
     func complete(_ file: OpenFile) async throws(CloudFSError) {
-        let size = try await blocking { () throws -> Int64 in
+        let size = try await blocking { () throws -> Int64? in
             try file.state.withLock { state throws(CloudFSError) in
-                guard let plan = state.plan, plan.size > 0 else { return 0 }
+                // An empty file needs no content, unless it was written to here.
+                guard let plan = state.plan, plan.size > 0 || state.generation != 0 else {
+                    return nil
+                }
                 _ = try self.files.content(of: &state, file.id)
                 return plan.size
             }
         }
-        guard size > 0 else { return }
+        guard let size else { return }
         perform(
             file.state.withLock { state in
                 files.handle(.completeAll(forced: true), &state, files.clocks.elapsed())
             },
             on: file
         )
-        if let wait = try await blocking({ try self.begin(file, range: 0..<size, handle: nil) }) {
+        if size > 0,
+            let wait = try await blocking({ try self.begin(file, range: 0..<size, handle: nil) })
+        {
             try await finish(wait)
         }
         try await blocking { try self.markResident(file) }
@@ -298,6 +303,8 @@ final class Hydrator: Sendable {
                 try content.write(bytes[lower..<upper], at: part.lowerBound)
                 state.unstoredBytes += Int64(part.count)
             }
+            // After a crash the content of what was changed here tells when that was.
+            if state.isDirty { try content.setModified(state.modified) }
             return files.handle(.delivered(request, range), &state, files.clocks.elapsed())
         }
     }
