@@ -249,12 +249,13 @@ final class Uploader: Sendable {
             do throws(CloudFSError) {
                 guard try await take(step, id, facts, chain: chain) else { return }
             } catch {
-                guard [.remoteChanged, .exists, .notFound].contains(error.code), refreshes < 3
-                else { throw error }
+                guard [.remoteChanged, .exists, .notFound].contains(error.code) else { throw error }
                 // The cloud is not as the catalog says: look, let the reconciler decide, go on.
+                // Whoever gives up has asked too, or listings would go on leaving the item out.
+                try await hear(id)
+                guard refreshes < 3 else { throw error }
                 refreshes += 1
                 last = nil
-                try await hear(id)
                 try await look(at: facts)
             }
         }
@@ -373,6 +374,9 @@ final class Uploader: Sendable {
         }
     }
 
+    /// How long an item waits before it looks again whether another one has gone.
+    private static let waitingPause = Duration.milliseconds(200)
+
     /// Lets another item go first.
     ///
     /// - Returns: Whether it is done, so that this one can go on.
@@ -383,7 +387,7 @@ final class Uploader: Sendable {
     ) async throws(CloudFSError) -> Bool {
         let isFree = state.withLock { chain.count < 64 && $0.active.insert(other).inserted }
         guard isFree else {
-            let soon = clocks.now() + .milliseconds(200)
+            let soon = clocks.now() + Self.waitingPause
             try await pool.engine { try self.catalog.write { try $0.postpone(id, until: soon) } }
             return false
         }
@@ -404,9 +408,11 @@ final class Uploader: Sendable {
                 let reader = writer.reader
                 let facts = try OutboxFacts(of: id, in: reader, isIgnored: self.isIgnored)?.facts
                 guard let facts, OutboxStep.next(facts) == .waitFor(other) else { return true }
-                let entry = try reader.outboxEntry(of: other)
-                if entry?.isHeld == true { try writer.setHeld(true, of: id) }
-                return entry == nil
+                guard let entry = try reader.outboxEntry(of: other) else { return true }
+                if entry.isHeld { try writer.setHeld(true, of: id) }
+                // Its time may not have come; until then there is no use in asking all the time.
+                try writer.postpone(id, until: self.clocks.now() + Self.waitingPause)
+                return false
             }
         }
     }
