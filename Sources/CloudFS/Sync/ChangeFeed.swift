@@ -327,6 +327,7 @@ final class ChangeFeed: Sendable {
                     let outcome = try await self.applier.refresh(folder, depth: depth)
                     self.noteSkipped(outcome.skipped, in: folder)
                     if outcome.isBlurred { self.noteBlurred(folder) }
+                    if !outcome.doubted.isEmpty { self.hint(outcome.doubted) }
                     try await self.lookWhereTheyAre()
                     return .success(outcome)
                 } catch {

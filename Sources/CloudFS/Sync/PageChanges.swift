@@ -7,6 +7,8 @@ struct PageChanges {
         var contents: [(ItemID, RemoteItem)] = []
         /// What the cloud has here and was left out, because this machine was changing it.
         var skipped: Set<RemoteID> = []
+        /// Folders of which the children may have been listed where another folder is by now.
+        var doubted: [ItemID] = []
         /// Whether files are among the new ones that are to be brought here.
         var hasWanted = false
         /// Whether the folder counts as listed now.
@@ -81,6 +83,8 @@ struct PageChanges {
             else { return }
             if let occupant { try displace(occupant) }
             guard try move(moved, to: remote) else { return }
+            // What was listed here before this was known has gone to the wrong one of the two.
+            if let occupant { try doubt([moved, occupant.item]) }
             return try update(moved, to: remote, isPinned: isPinned)
         }
         if let occupant {
@@ -201,7 +205,16 @@ struct PageChanges {
         try writer.setBase(self.base(of: record.id, remote))
         // Another folder has the place, where those have no ids: other things are in it.
         if record.item.kind == .folder, base.version.content != remote.version.content {
-            result.unlisted.append(record.id)
+            result.doubted.append(record.id)
+        }
+    }
+
+    /// Has folders listed again, and all below them.
+    private mutating func doubt(_ items: [ItemID]) throws {
+        for item in items where try reader.existing(item).item.kind == .folder {
+            result.doubted += try reader.descendants(of: item).filter {
+                try reader.item($0)?.item.kind == .folder && reader.base(of: $0) != nil
+            }
         }
     }
 

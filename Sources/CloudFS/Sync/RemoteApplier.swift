@@ -38,6 +38,8 @@ final class RemoteApplier: Sendable {
     struct Outcome: Sendable {
         /// Folders whose own children are not known yet.
         var unlisted: [ItemID] = []
+        /// Folders that are known, and whose children are to be listed again.
+        var doubted: [ItemID] = []
         /// What the catalog has and the listing lacks; it may have moved elsewhere.
         var missing: [BaseRecord] = []
         /// Whether items are known by their names only.
@@ -308,6 +310,7 @@ final class RemoteApplier: Sendable {
             hub.publish(changed.changes)
             if changed.hasWanted { files.wanted.raise() }
             listing.outcome.unlisted += changed.unlisted
+            listing.outcome.doubted += changed.doubted
             listing.outcome.skipped.formUnion(changed.skipped)
             try await FaultPoint.applyPage.passInTask()
             for (id, remote) in changed.contents {
