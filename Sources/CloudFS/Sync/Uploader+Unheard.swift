@@ -22,7 +22,13 @@ extension Uploader {
 
     /// Notes a request that is about to be sent; blocks on the disk.
     func note(_ sent: SentRecord) throws(CloudFSError) {
-        try catalog.write { try $0.note(sent) }
+        try catalog.write { writer in
+            try writer.note(sent)
+            // Removed since the decision, it has no row any more: somebody has to ask all the same.
+            if try writer.reader.outboxEntry(of: sent.item) == nil {
+                try writer.enqueue(sent.item, notBefore: clocks.now())
+            }
+        }
         // Bytes in the cloud that a power failure made unknown here would be somebody else's.
         if !sent.isMove { try catalog.makeDurable() }
     }
