@@ -1,7 +1,7 @@
 import CloudFSControlAPI
 
-/// A coordinated writer takes turns with those of other devices, where the cloud can tell whose turn
-/// it is.
+/// A coordinated writer takes turns with those of other devices, where the cloud can tell whose
+/// turn it is.
 extension DriveControl {
     /// How long a newer version of another device is waited for before a program may begin to
     /// write.

@@ -7,7 +7,7 @@ import Synchronization
 /// file in between has to find it there, as on any disk. So it stays for a moment, as if somebody
 /// had it open.
 final class ReplacedFiles: Sendable {
-    private struct Entry {
+    private struct Kept {
         var file: OpenFile
         var end: Duration
     }
@@ -15,7 +15,7 @@ final class ReplacedFiles: Sendable {
     private let files: OpenFiles
     private let pool: BlockingPool
     private let logger: Logger
-    private let entries = Mutex<[Entry]>([])
+    private let entries = Mutex<[Kept]>([])
     private let wake = Signal()
 
     /// How long they stay: much longer than a program can stand still between the two requests.
@@ -33,7 +33,7 @@ final class ReplacedFiles: Sendable {
     func keep(_ id: ItemID) {
         do throws(CloudFSError) {
             let file = try files.acquire(id)
-            let entry = Entry(file: file, end: files.clocks.elapsed() + Self.time)
+            let entry = Kept(file: file, end: files.clocks.elapsed() + Self.time)
             let oldest = entries.withLock { entries -> OpenFile? in
                 entries.append(entry)
                 return entries.count > Self.most ? entries.removeFirst().file : nil
