@@ -242,12 +242,13 @@ public final class TestDrive: Sendable {
         return result.output
     }
 
-    /// `DRIVE`, `CLOUD` and `SCRATCH` (a plain folder), `cloudfs` in the path, and plain messages.
+    /// `DRIVE`, `CLOUD` and `SCRATCH` (a plain folder), `cloudfs` in the path, examples too, and
+    /// plain messages.
     public var environment: [String: String] {
         mount.environment.merging([
             "DRIVE": path, "CLOUD": cloud.path, "SCRATCH": "\(folder)/run", "LC_ALL": "C.UTF-8",
             "PATH": URL(filePath: TestMount.binary("cloudfs")).deletingLastPathComponent().path
-                + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                + ":\(TestMount.products):/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "GIT_CONFIG_NOSYSTEM": "1", "PYTHONDONTWRITEBYTECODE": "1",
         ]) { $1 }
     }

@@ -220,8 +220,13 @@ public final class TestMount: Sendable {
         if let folder = ProcessInfo.processInfo.environment["CLOUDFS_BINARIES"] {
             return "\(folder)/\(name)"
         }
-        guard let own = try? SystemCall.symlinkTarget("/proc/self/exe") else { return name }
-        return URL(filePath: own).deletingLastPathComponent().appending(path: name).path
+        return "\(products)/\(name)"
+    }
+
+    /// What was built together with the tests.
+    static var products: String {
+        guard let own = try? SystemCall.symlinkTarget("/proc/self/exe") else { return "." }
+        return URL(filePath: own).deletingLastPathComponent().path
     }
 }
 
