@@ -118,7 +118,9 @@ let package = Package(
         ),
         .testTarget(
             name: "CloudFSMountTests",
-            dependencies: ["CloudFSTestSupport", "cloudfs", "cloudfs-mount", "cloudfs-notes"]
+            dependencies: [
+                "CloudFSTestSupport", "cloudfs", "cloudfs-mount", "cloudfs-notes",
+            ]
         ),
     ],
     swiftLanguageModes: [.v6]

@@ -247,8 +247,11 @@ public final class TestDrive: Sendable {
     public var environment: [String: String] {
         mount.environment.merging([
             "DRIVE": path, "CLOUD": cloud.path, "SCRATCH": "\(folder)/run", "LC_ALL": "C.UTF-8",
-            "PATH": URL(filePath: TestMount.binary("cloudfs")).deletingLastPathComponent().path
-                + ":\(TestMount.products):/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PATH": [
+                URL(filePath: TestMount.binary("cloudfs")).deletingLastPathComponent().path,
+                TestMount.products, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin",
+                "/sbin", "/bin",
+            ].joined(separator: ":"),
             "GIT_CONFIG_NOSYSTEM": "1", "PYTHONDONTWRITEBYTECODE": "1",
         ]) { $1 }
     }
