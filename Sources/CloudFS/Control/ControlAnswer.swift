@@ -11,14 +11,18 @@ struct ControlContext: RequestContext {
     struct Source: RequestContextSource {
         var logger: Logger
         var peer: ControlPeer
+        /// Done when its connection is closed, whoever closed it.
+        var closed: EventLoopFuture<Void>
     }
 
     var coreContext: CoreRequestContextStorage
     let peer: ControlPeer
+    let closed: EventLoopFuture<Void>
 
     init(source: Source) {
         coreContext = CoreRequestContextStorage(source: source)
         peer = source.peer
+        closed = source.closed
     }
 }
 
@@ -32,7 +36,11 @@ enum ControlAnswer {
         let responder = router.buildResponder()
         return { request, writer, channel in
             let peer = try await PeerCheckedChannel.peer(of: channel).get()
-            let source = ControlContext.Source(logger: logger, peer: peer)
+            let source = ControlContext.Source(
+                logger: logger,
+                peer: peer,
+                closed: channel.closeFuture
+            )
             let context = ControlContext(source: source)
             var response: Response
             do {

@@ -16,7 +16,7 @@ extension ControlRoutes {
         router.get(RouterPath(ControlAPI.Route.events.rawValue)) { request, context in
             var request = request
             _ = try await request.collectBody(upTo: 0)
-            return try await stream(request) { drive, outlet in
+            return try await stream(request, context) { drive, outlet in
                 try await drive.watch { outlet.send($0) }
             }
         }
@@ -57,7 +57,7 @@ extension ControlRoutes {
                 let body: Body = try await Self.body(of: &request, atMost: limit)
                 return (request, body)
             }
-            return try await stream(read) { drive, outlet in
+            return try await stream(read, context) { drive, outlet in
                 try await work(drive, body, context.peer, outlet)
             }
         }
@@ -66,6 +66,7 @@ extension ControlRoutes {
     /// Runs `work` for as long as the client reads.
     private func stream(
         _ request: Request,
+        _ context: Context,
         _ work: @escaping @Sendable (any ControlledDrive, EventOutlet) async throws -> Void
     ) async throws -> Response {
         try streams.enter()
@@ -81,6 +82,8 @@ extension ControlRoutes {
             }
         }
         outlet.whenFinished { task.cancel() }
+        // A client may be gone before there is anything to write to it.
+        context.closed.whenComplete { _ in outlet.finish() }
         do throws(CloudFSError) {
             try await outlet.waitForBeginning()
         } catch {

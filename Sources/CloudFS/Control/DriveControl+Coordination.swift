@@ -24,6 +24,7 @@ extension DriveControl {
         }
         guard tell(ClaimEvent(.waiting, behind: Self.unique(behind))) else { return }
         let timeout = order.timeoutSeconds.map { Duration.seconds($0) } ?? Self.usualTimeout
+        let end = ContinuousClock.now + timeout
         let wanted = try await pool.engine { try find() }
         let turns = try await takeTurns(at: wanted, for: claimant, within: timeout)
         var written = wanted
@@ -34,7 +35,7 @@ extension DriveControl {
                 intents: find,
                 claimant: claimant,
                 presenter: order.presenter.map { .init(rawValue: $0) },
-                timeout: timeout
+                end: end
             )
         )
         defer {
@@ -233,7 +234,11 @@ extension DriveControl {
             by: Claimant(purpose, process: peer.process),
             hearing: kinds ?? Set(PresenterMessage.Kind.allCases)
         ) { message in
-            guard case .enqueued = inbox.yield(message) else { return false }
+            guard case .enqueued = inbox.yield(message) else {
+                // Its connection ends with that, and it presents anew.
+                inbox.finish()
+                return false
+            }
             return true
         }
         defer { filesystem.board.remove(id) }

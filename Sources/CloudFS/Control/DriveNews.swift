@@ -28,6 +28,8 @@ final class DriveNews: Sendable {
     private let batches: AsyncStream<Batch>
     private let inbox: AsyncStream<Batch>.Continuation
 
+    /// How many events of one batch are told one by one.
+    private static let mostAtOnce = 256
     /// How many batches may wait to be told.
     private static let mostWaiting = 4_096
 
@@ -70,7 +72,9 @@ final class DriveNews: Sendable {
             }
             do throws(CloudFSError) {
                 let stories = try await pool.engine { try self.stories(of: batch) }
-                tellWatchers(stories.map(\.event))
+                // So much at once would look like a watcher that is slow.
+                let isMuch = stories.count > Self.mostAtOnce
+                tellWatchers(isMuch ? [DriveEvent(.overflow)] : stories.map(\.event))
                 tellPresenters(stories, batch.origin)
             } catch {
                 filesystem.logger.error(

@@ -16,22 +16,23 @@ struct Claimant: Hashable, Sendable {
     var purpose: Purpose
     /// The process or thread that asks; 0 for the drive itself.
     var process: Int32
-    /// The purpose of a coordinated program that this plain one belongs to: it waits for neither.
-    var sponsor: Purpose?
+    /// The purposes of coordinated programs that this plain one belongs to: it waits for none of
+    /// them.
+    var sponsors: Set<Purpose>
 
-    init(_ purpose: Purpose, process: Int32 = 0, sponsor: Purpose? = nil) {
+    init(_ purpose: Purpose, process: Int32 = 0, sponsors: Set<Purpose> = []) {
         self.purpose = purpose
         self.process = process
-        self.sponsor = sponsor
+        self.sponsors = sponsors
     }
 
     /// On whose behalf it asks.
-    var purposes: [Purpose] { sponsor.map { [purpose, $0] } ?? [purpose] }
+    var purposes: Set<Purpose> { sponsors.union([purpose]) }
 
     /// Whether the two never wait for each other.
     func goesAlong(with other: Claimant) -> Bool {
-        if sponsor == nil, other.sponsor == nil { return purpose == other.purpose }
-        return purposes.contains { other.purposes.contains($0) }
+        if sponsors.isEmpty, other.sponsors.isEmpty { return purpose == other.purpose }
+        return !purposes.isDisjoint(with: other.purposes)
     }
 
     /// Who stands still while a claim waits: a ring of these is a deadlock.

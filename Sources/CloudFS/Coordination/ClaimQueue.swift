@@ -77,13 +77,26 @@ struct ClaimQueue: Sendable {
         }
     }
 
-    /// Has all claims of `item` mean the one that took its place.
+    /// Grants what may be granted now that places are known anew.
+    mutating func settlePlaced() -> [Action] {
+        var actions: [Action] = []
+        settle(&actions)
+        return actions
+    }
+
+    /// Has the claims of coordinated programs on `item` mean the one that took its place.
+    ///
+    /// Plain programs have opened or locked the old one, and go on with that.
     mutating func pass(_ item: ItemID, to heir: ItemID) -> [Action] {
-        for id in holders.removeValue(forKey: item) ?? [] {
+        for id in holders[item] ?? [] where held[id]?.claimant.purpose.isForeign == true {
             held[id]?.pass(item, to: heir)
+            holders[item]?.removeAll { $0 == id }
             if holders[heir]?.contains(id) != true { holders[heir, default: []].append(id) }
         }
-        for index in waiting.indices { waiting[index].pass(item, to: heir) }
+        if holders[item]?.isEmpty == true { holders[item] = nil }
+        for index in waiting.indices where waiting[index].claimant.purpose.isForeign {
+            waiting[index].pass(item, to: heir)
+        }
         var actions: [Action] = []
         settle(&actions)
         return actions

@@ -16,7 +16,8 @@ struct CoordinatedAccess: Sendable {
         var claimant: Claimant
         /// The presenter that asks itself, and so is not asked.
         var presenter: PresenterBoard.PresenterID?
-        var timeout: Duration?
+        /// Until when it is waited for.
+        var end: ContinuousClock.Instant
     }
 
     /// A claim, and who let go of its items for it.
@@ -50,7 +51,7 @@ struct CoordinatedAccess: Sendable {
             for _ in 1..<Self.mostRounds {
                 try await ask(request, &asked, &relinquished)
                 let claim = try await claim(request)
-                if try newcomers(request, asked).isEmpty {
+                if try newcomers(request, asked).isEmpty, try isCurrent(claim, request) {
                     return Granted(claim: claim, relinquished: relinquished)
                 }
                 claim.end()
@@ -73,8 +74,15 @@ struct CoordinatedAccess: Sendable {
         try await coordinator.claim(
             try request.intents(),
             by: request.claimant,
-            timeout: request.timeout
+            timeout: max(.zero, request.end - .now)
         )
+    }
+
+    /// Whether no name that was claimed has got an item before the claim was there.
+    private func isCurrent(_ claim: Claim, _ request: Request) throws(CloudFSError) -> Bool {
+        let items = coordinator.intents(of: claim).map(\.item)
+        guard items.contains(where: \.isPromised) else { return true }
+        return try request.intents().map(\.item) == items
     }
 
     private func giveBack(_ relinquished: [PresenterBoard.PresenterID]) {

@@ -25,17 +25,16 @@ final class Coordinator: Sendable {
     private let state = Mutex(State())
     private let clock: any Clock<Duration>
     private let places: Places
-    private let didEnd: @Sendable ([ItemID]) -> Void
+    private let didEnd: @Sendable () -> Void
 
     /// - Parameters:
     ///   - clock: Ends waits.
     ///   - places: Where items are.
-    ///   - didEnd: Told which items a claim of somebody outside the drive has let go of; it must
-    ///     not block.
+    ///   - didEnd: Told that a program has let go of what it had claimed; it must not block.
     init(
         clock: any Clock<Duration> = ContinuousClock(),
         places: Places = Places(),
-        didEnd: @escaping @Sendable ([ItemID]) -> Void = { _ in }
+        didEnd: @escaping @Sendable () -> Void = {}
     ) {
         self.clock = clock
         self.places = places
@@ -189,7 +188,9 @@ final class Coordinator: Sendable {
             state.queue.forgetPlaces(around: item)
             return state.queue.needsFolders
         }
-        if mayMatter { settlePlaces() }
+        guard mayMatter else { return }
+        settlePlaces()
+        run(state.withLock { $0.queue.settlePlaced() })
     }
 
     /// Has the claims of an item mean another that took its place, as a save by renaming does.
@@ -225,15 +226,15 @@ final class Coordinator: Sendable {
 
     // MARK: - Plain programs of a claimant
 
-    /// The purpose of the coordinated program that a plain one belongs to, if one has claimed
-    /// `items`.
+    /// The purposes of the coordinated programs that a plain one belongs to, of those who have
+    /// claimed `items`.
     ///
     /// What holds a claim may touch its items by plain calls, and so may the programs that it has
     /// started: they would wait for it for ever.
-    func sponsor(
+    func sponsors(
         of process: Int32,
         touching items: [ItemID]
-    ) throws(CloudFSError) -> Purpose? {
+    ) throws(CloudFSError) -> Set<Purpose> {
         var units: Set<ItemID> = []
         for item in items { units.insert(try places.unit(item)) }
         let holders = state.withLock { state in
@@ -242,22 +243,22 @@ final class Coordinator: Sendable {
                     && (!units.isDisjoint(with: held.weights.keys) || !held.swept.isEmpty)
             }.map(\.claimant)
         }
-        guard !holders.isEmpty, process > 0 else { return nil }
+        guard !holders.isEmpty, process > 0 else { return [] }
         let family = Set(ProcessTree.ancestors(of: process))
-        return holders.first { family.contains($0.process) }?.purpose
+        return Set(holders.filter { family.contains($0.process) }.map(\.purpose))
     }
 
     // MARK: - Running the queue
 
     func end(_ id: ClaimRequest.ID) {
-        let (actions, ended) = state.withLock { state in
+        let (actions, isForeign) = state.withLock { state in
             state.revocations[id] = nil
             state.since[id] = nil
-            let request = state.queue.held(id)
-            return (state.queue.end(id), request)
+            let isForeign = state.queue.held(id)?.claimant.purpose.isForeign == true
+            return (state.queue.end(id), isForeign)
         }
         run(actions)
-        if let ended, ended.claimant.purpose.isForeign { didEnd(Array(ended.weights.keys)) }
+        if isForeign { didEnd() }
     }
 
     private func ask(

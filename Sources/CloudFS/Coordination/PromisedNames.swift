@@ -1,5 +1,10 @@
 import Synchronization
 
+extension ItemID {
+    /// Whether it stands for a name that nothing has yet.
+    var isPromised: Bool { rawValue < 0 }
+}
+
 /// Names that programs have claimed although nothing is there yet, as who saves a new document
 /// does.
 ///

@@ -45,7 +45,7 @@ extension Filesystem {
             return try coordinator.tryClaim(intents, by: .plain(caller.processID))
         } catch  where error.code == .claimed {
             let claimant = try claimant(for: caller, touching: intents)
-            guard claimant.sponsor != nil else { throw error }
+            guard !claimant.sponsors.isEmpty else { throw error }
             return try coordinator.tryClaim(intents, by: claimant)
         }
     }
@@ -112,7 +112,7 @@ extension Filesystem {
         touching intents: [AccessIntent]
     ) throws(CloudFSError) -> Claimant {
         let items = intents.map(\.item)
-        let sponsor = try coordinator.sponsor(of: caller.processID, touching: items)
-        return Claimant(.mount, process: caller.processID, sponsor: sponsor)
+        let sponsors = try coordinator.sponsors(of: caller.processID, touching: items)
+        return Claimant(.mount, process: caller.processID, sponsors: sponsors)
     }
 }

@@ -50,6 +50,11 @@ extension Filesystem {
         var claim: Claim?
         if let intent = intent(toOpen: id, flags: flags) {
             claim = try await self.claim([intent], for: caller)
+            // Replaced while it was waited for: the kernel is to look the name up again.
+            guard try catalog.readFew({ try $0.name(of: id) }) != nil else {
+                claim?.end()
+                throw CloudFSError(.notFound, "the file was replaced", item: id)
+            }
         }
         return try open(id, flags: flags, caller: caller, claim: claim)
     }
@@ -59,7 +64,12 @@ extension Filesystem {
         flags: Int32,
         caller: Caller
     ) async throws(CloudFSError) -> OpenedFile {
-        let opened = try openNow(id, flags: flags, caller: caller)
+        let opened: OpenedFile
+        do throws(CloudFSError) {
+            opened = try openNow(id, flags: flags, caller: caller)
+        } catch  where error.code == .claimed {
+            opened = try await openWhenFree(id, flags: flags, caller: caller)
+        }
         do throws(CloudFSError) {
             try await hydrator.complete(try handles.file(opened.handle).file)
         } catch {

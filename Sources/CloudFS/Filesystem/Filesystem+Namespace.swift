@@ -91,7 +91,11 @@ extension Filesystem {
         if let made = try made(name, in: parent, by: caller.request) {
             return (made, try openNow(made.attributes.id, flags: flags & ~O_TRUNC, caller: caller))
         }
+        // Until the new file is open: nobody who has waited for the name comes in between.
+        let claim = try claimName(name, in: parent, for: caller)
+        defer { claim?.end() }
         let (entry, file) = try makeFile(name, in: parent, permissions: permissions, caller: caller)
+        if let claim { coordinator.pass(claim.intents[0].item, to: file.id) }
         let opened: OpenedFile
         do throws(CloudFSError) {
             opened = try openNow(file.id, flags: flags & ~O_TRUNC, caller: caller)

@@ -86,7 +86,7 @@ final class DriveParts: Sendable {
                     return try reader.folders(around: place.parent).union([place.parent])
                 }
             }
-        ) { items in news.letGo(items) }
+        ) { news.letGo() }
         let applier = RemoteApplier(
             files: files,
             provider: provider,
@@ -164,6 +164,7 @@ final class DriveParts: Sendable {
         try filesystem.adoptLockClaims()
         _ = hub.subscribe { changes in
             files.caches.noteChanged(changes)
+            for case .entryVanished(_, _, let item) in changes { coordinator.noteMoved(item) }
             evictor.noticeUse()
         }
         self.catalog = catalog
@@ -330,11 +331,11 @@ private final class Newsroom: Sendable {
         desk.downloader.noticeWanted()
     }
 
-    /// A coordinated program let go of items.
-    func letGo(_ items: [ItemID]) {
+    /// A coordinated program let go of what it had claimed.
+    func letGo() {
         guard let desk = desk.withLock({ $0 }) else { return }
         desk.uploader.wake.raise()
-        let postponed = desk.uploader.applier.takePostponed(items)
+        let postponed = desk.uploader.applier.takePostponed()
         guard !postponed.isEmpty else { return }
         Task {
             for id in postponed { await desk.feed.hintParent(of: id) }

@@ -9,7 +9,15 @@ extension RemoteApplier {
     /// - Returns: Folders to be listed again, because nothing sure is known of them.
     func remove(_ candidates: [BaseRecord]) async throws(CloudFSError) -> Set<ItemID> {
         var unsure: Set<ItemID> = []
-        for base in candidates { try await remove(base, &unsure) }
+        for base in candidates {
+            // What a coordinated program uses stays, with all that it is in.
+            let claim = try await pool.engine {
+                try self.claimToReplace(base.item, withAllIn: true)
+            }
+            guard let claim else { continue }
+            defer { claim.end() }
+            try await remove(base, &unsure)
+        }
         if !candidates.isEmpty { files.discards.raise() }
         return unsure
     }
@@ -78,9 +86,6 @@ extension RemoteApplier {
     /// - Returns: `nil` if something else is known of it by now; so do those below.
     private func removeFile(_ known: BaseRecord) throws(CloudFSError) -> [ItemChange]? {
         let id = known.item
-        // While a coordinated program uses it, it stays; its folder is looked at afterwards.
-        guard let claim = try claimToReplace(id) else { return [] }
-        defer { claim.end() }
         let file = try files.acquire(id)
         defer { releaseQuietly(file) }
         return try file.state.withLock { state throws(CloudFSError) in

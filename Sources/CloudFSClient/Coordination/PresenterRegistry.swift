@@ -28,6 +28,7 @@ final class PresenterRegistry: Sendable {
         let (connected, isConnected) = AsyncThrowingStream.makeStream(of: Void.self)
         let task = Task { [weak presenter] in
             var path = place.path
+            var isAgain = false
             while !Task.isCancelled {
                 do {
                     for try await event in DriveClient(place.drive).present(
@@ -37,6 +38,9 @@ final class PresenterRegistry: Sendable {
                         if event.kind == .presenting {
                             self.note(event.id, of: id)
                             isConnected.yield(())
+                            // What happened in between was not told.
+                            if isAgain { await presenter.presentedItemDidChange() }
+                            isAgain = true
                         } else {
                             await self.pass(event, to: presenter, id, place.drive)
                         }

@@ -301,7 +301,7 @@ extension ClaimQueueTests {
         let own = ClaimRequest(
             id(3),
             [.writing(one), .writing(two)],
-            by: Claimant(.mount, process: 7, sponsor: app),
+            by: Claimant(.mount, process: 7, sponsors: [app]),
             folders: []
         )
         #expect(queue.request(own, waits: false) == [.granted(id(3))])

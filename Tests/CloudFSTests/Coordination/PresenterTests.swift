@@ -83,7 +83,7 @@ import Testing
             intents: { intents },
             claimant: Claimant(.program(name)),
             presenter: presenter,
-            timeout: .seconds(10)
+            end: .now + .seconds(10)
         )
     }
 
