@@ -111,12 +111,18 @@ struct PageChanges {
 
     /// Takes a base out of a place that another item has in the cloud now.
     ///
-    /// It is found again elsewhere, or turns out to be missing. Until then it has a name that it
-    /// can keep: an edit of it is sent as a new item.
+    /// It is found again elsewhere, or turns out to be missing. Until then nobody sees it; but what
+    /// is edited, or may be, has a name that it can keep: it is sent as a new item.
     private mutating func displace(_ base: BaseRecord) throws {
         hasRearranged = true
         let old = try ItemName(base.name)
-        let free = try applier.conflictName(for: old, in: folder, reader)
+        let isEdited =
+            try reader.existing(base.item).item.content.cleanliness != .clean
+            || applier.files.live(base.item) != nil
+        let free =
+            isEdited
+            ? try applier.conflictName(for: old, in: folder, reader)
+            : try ItemName(".cloudfs-displaced-\(base.item)")
         var displaced = base
         displaced.name = free.bytes
         try writer.setBase(displaced)
@@ -124,10 +130,8 @@ struct PageChanges {
             name.name == base.name
         else { return }
         try writer.moveName(of: base.item, to: free.bytes, in: folder)
-        result.changes += [
-            .entryVanished(parent: folder, name: old, item: base.item),
-            .entryAppeared(parent: folder, name: free),
-        ]
+        result.changes.append(.entryVanished(parent: folder, name: old, item: base.item))
+        if isEdited { result.changes.append(.entryAppeared(parent: folder, name: free)) }
     }
 
     /// Follows a move made in the cloud, unless the item was moved here too: then ours is sent.
