@@ -102,7 +102,7 @@ struct Checker: Sendable {
         var page = Page(checked: records.count, items: records)
         for record in records {
             do throws(CloudFSError) {
-                page.findings += try await pool.engine { try self.checkTies(of: record, options) }
+                page.findings += try await checkTies(of: record, options)
                 page.findings += try await checkContent(of: record, options)
             } catch  where error.code == .notFound {
                 // Removed meanwhile: then nothing has to hold of it.
@@ -115,17 +115,37 @@ struct Checker: Sendable {
 
     // MARK: - Names and the outbox
 
+    /// What is being removed right now has lost its name, and is gone a moment later.
+    private static let removalTime = Duration.milliseconds(500)
+
     private func checkTies(
         of record: ItemRecord,
         _ options: Options
-    ) throws(CloudFSError) -> [Violation] {
+    ) async throws(CloudFSError) -> [Violation] {
+        let first = try await pool.engine {
+            try self.checkTies(of: record, options, trustsNameless: false)
+        }
+        if let first { return first }
+        // Cancelled, it is looked at the sooner.
+        try? await Task.sleep(for: Self.removalTime)
+        return try await pool.engine {
+            try self.checkTies(of: record, options, trustsNameless: true) ?? []
+        }
+    }
+
+    /// - Returns: `nil` for an item that nothing leads to, unless that is to be trusted.
+    private func checkTies(
+        of record: ItemRecord,
+        _ options: Options,
+        trustsNameless: Bool
+    ) throws(CloudFSError) -> [Violation]? {
         guard record.id != .root, files.live(record.id) == nil else { return [] }
         let (ties, current) = try catalog.read { reader in
             (try reader.ties(of: record.id), try reader.item(record.id))
         }
         guard let current else { return [] }
         if ties.name == nil, ties.base == nil, !ties.isUnheard {
-            return [try keepNameless(current, options)]
+            return trustsNameless ? [try keepNameless(current, options)] : nil
         }
         if ties.name != nil, !ties.isReachable { return [try bringBack(current, options)] }
         let differs =
