@@ -242,6 +242,13 @@ extension CatalogWriter {
         if heir.item.content.policy == .inherited {
             try setPolicy(old.item.content.policy, of: heir.id)
         }
+        let isSame =
+            try heir.item.metadata.permissions == old.item.metadata.permissions
+            && reader.attributes(of: heir.id) == reader.attributes(of: old.id)
+        // Else news of the version that it replaces would bring that one's back.
+        if !isSame {
+            try execute("UPDATE item SET metadata_changed = 1 WHERE id = ?", [heir.id.rawValue])
+        }
         return true
     }
 
