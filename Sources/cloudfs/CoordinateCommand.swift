@@ -27,7 +27,10 @@ struct CoordinateCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("for"),
-        help: "What writing means: updating, deleting, moving, merging or replacing."
+        help: ArgumentHelp(
+            "What writing means: updating, deleting, moving, merging or replacing.",
+            valueName: "aim"
+        )
     )
     var aim = Aim.updating
 

@@ -200,7 +200,7 @@ extension DriveControl {
 
     private func intent(_ intent: AccessIntent, _ reader: CatalogReader) throws -> ClaimIntent? {
         let place = filesystem.promisedNames.place(intent.item)
-        let folder = place.flatMap { try? path(of: $0.parent, reader) }
+        let folder = try place.flatMap { try path(of: $0.parent, reader) }
         let promised = place.flatMap { DrivePath(names: (folder?.names ?? []) + [$0.name]) }
         guard let path = try promised ?? path(of: intent.item, reader) else { return nil }
         return ClaimIntent(

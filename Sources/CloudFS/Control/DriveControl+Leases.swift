@@ -49,8 +49,15 @@ extension DriveControl {
         guard !taken.isEmpty else { return }
         Task {
             let items = intents.filter { $0.weight == .write }.map(\.item)
-            await filesystem.uploader.waitUntilSent(items, within: Self.sendingLimit)
-            for lease in taken { lease.end() }
+            defer { for lease in taken { lease.end() } }
+            do throws(CloudFSError) {
+                try await filesystem.uploader.waitUntilSent(items, within: Self.sendingLimit)
+            } catch {
+                filesystem.logger.warning(
+                    "a turn is given back before it is known what was sent",
+                    metadata: ["error": "\(error)"]
+                )
+            }
         }
     }
 

@@ -86,15 +86,19 @@ struct ClaimQueue: Sendable {
 
     /// Has the claims of coordinated programs on `item` mean the one that took its place.
     ///
-    /// Plain programs have opened or locked the old one, and go on with that.
+    /// Plain programs have opened or locked the old one, and go on with that; but a name that
+    /// nothing has they claim for what they make there.
     mutating func pass(_ item: ItemID, to heir: ItemID) -> [Action] {
-        for id in holders[item] ?? [] where held[id]?.claimant.purpose.isForeign == true {
+        func goesOn(_ request: Request?) -> Bool {
+            item.isPromised || request?.claimant.purpose.isForeign == true
+        }
+        for id in holders[item] ?? [] where goesOn(held[id]) {
             held[id]?.pass(item, to: heir)
             holders[item]?.removeAll { $0 == id }
             if holders[heir]?.contains(id) != true { holders[heir, default: []].append(id) }
         }
         if holders[item]?.isEmpty == true { holders[item] = nil }
-        for index in waiting.indices where waiting[index].claimant.purpose.isForeign {
+        for index in waiting.indices where goesOn(waiting[index]) {
             waiting[index].pass(item, to: heir)
         }
         var actions: [Action] = []

@@ -95,7 +95,6 @@ extension Filesystem {
         let claim = try claimName(name, in: parent, for: caller)
         defer { claim?.end() }
         let (entry, file) = try makeFile(name, in: parent, permissions: permissions, caller: caller)
-        if let claim { coordinator.pass(claim.intents[0].item, to: file.id) }
         let opened: OpenedFile
         do throws(CloudFSError) {
             opened = try openNow(file.id, flags: flags & ~O_TRUNC, caller: caller)

@@ -3,21 +3,6 @@ extension Uploader {
     ///
     /// - Parameter limit: When to give up waiting.
     /// - Returns: What is left.
-    /// Waits until the cloud has all changes of some items, or the time is over.
-    func waitUntilSent(_ items: [ItemID], within limit: Duration) async {
-        let end = clocks.elapsed() + limit
-        while clocks.elapsed() < end {
-            let isSent = try? await pool.engine {
-                try self.catalog.read { reader in
-                    try items.allSatisfy { try reader.outboxEntry(of: $0) == nil }
-                }
-            }
-            guard isSent == false, (try? await Task.sleep(for: .milliseconds(50))) != nil else {
-                return
-            }
-        }
-    }
-
     func drain(within limit: Duration) async throws(CloudFSError) -> OutboxTotals {
         let end = clocks.elapsed() + limit
         var hurried = clocks.elapsed()
@@ -37,6 +22,21 @@ extension Uploader {
             } catch {
                 return totals
             }
+        }
+    }
+
+    /// Waits until the cloud has all changes of some items, the time is over, or the task is
+    /// cancelled.
+    func waitUntilSent(_ items: [ItemID], within limit: Duration) async throws(CloudFSError) {
+        let end = clocks.elapsed() + limit
+        while clocks.elapsed() < end {
+            let isSent = try await pool.engine {
+                try self.catalog.read { reader in
+                    try items.allSatisfy { try reader.outboxEntry(of: $0) == nil }
+                }
+            }
+            if isSent { return }
+            do { try await Task.sleep(for: .milliseconds(50)) } catch { return }
         }
     }
 }

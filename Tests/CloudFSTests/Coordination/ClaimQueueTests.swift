@@ -328,6 +328,29 @@ extension ClaimQueueTests {
         #expect(queue.end(id(1)) == [.granted(id(2))])
     }
 
+    @Test func `who makes what a name was claimed for is not overtaken by who waits for it`() {
+        var queue = ClaimQueue()
+        let name = ItemID(-1)
+        _ = queue.request(request(1, .mount, .writing(name)))
+        #expect(queue.request(request(2, app, .writing(name))) == [])
+        #expect(queue.pass(name, to: one) == [])
+        // It opens what it has made, and only then lets go of the name.
+        #expect(
+            queue.request(request(3, .mount, .writing(one)), waits: false).contains(
+                .granted(id(3))
+            )
+        )
+        #expect(queue.end(id(1)) == [])
+        #expect(queue.end(id(3)) == [.granted(id(2))])
+    }
+
+    @Test func `a plain program goes on with the file that it has open`() {
+        var queue = ClaimQueue()
+        _ = queue.request(request(1, .mount, .writing(one)))
+        #expect(queue.pass(one, to: two) == [])
+        #expect(queue.request(request(2, app, .writing(two)), waits: false) == [.granted(id(2))])
+    }
+
     @Test func `no more than so many wait`() {
         var queue = ClaimQueue()
         _ = queue.request(request(1, app, .writing(one)))
