@@ -7,6 +7,7 @@ import Glibc
 ///     cloudfs-notes FILE            follows the notebook, and adds each line of standard input
 ///     cloudfs-notes --new FILE      makes it first
 ///     cloudfs-notes --show FILE     prints it
+///     cloudfs-notes --merge FILE    ends a conflict: every note of every version is kept
 ///
 /// Lines are saved by themselves after two seconds, when somebody else is about to read the file,
 /// and at the end of input. What others write, here or on another device, is printed.
@@ -16,13 +17,15 @@ struct Notes {
         var words = Array(CommandLine.arguments.dropFirst())
         let isNew = words.first == "--new"
         let isShown = words.first == "--show"
-        if isNew || isShown { words.removeFirst() }
+        let isMerged = words.first == "--merge"
+        if isNew || isShown || isMerged { words.removeFirst() }
         guard words.count == 1, !words[0].hasPrefix("-") else {
-            return fail("usage: cloudfs-notes [--new | --show] FILE", status: 64)
+            return fail("usage: cloudfs-notes [--new | --show | --merge] FILE", status: 64)
         }
         let url = URL(filePath: words[0])
         do {
             if isShown { return try await show(url) }
+            if isMerged { return try await merge(url) }
             try await keep(Notebook(url), isNew: isNew)
         } catch {
             fail("\(error)", status: 1)
@@ -35,6 +38,22 @@ struct Notes {
             try String(contentsOf: url, encoding: .utf8)
         }
         print(text, terminator: "")
+    }
+
+    /// Adds what only other versions hold, and removes those.
+    private static func merge(_ url: URL) async throws {
+        let current = try await FileVersion.currentVersionOfItem(at: url)
+        let document = Document<NoteList>(fileURL: current.url)
+        try await document.open()
+        for version in try await FileVersion.unresolvedConflictVersionsOfItem(at: url) {
+            let other = try NoteList(contents: try Data(contentsOf: version.url))
+            try await document.edit { content in
+                content.notes += other.notes.filter { !content.notes.contains($0) }
+            }
+            say("merged what \(version.localizedNameOfSavingComputer ?? "another device") wrote")
+        }
+        try await document.close()
+        try await FileVersion.removeOtherVersionsOfItem(at: current.url)
     }
 
     private static func keep(_ notebook: Notebook, isNew: Bool) async throws {
@@ -93,6 +112,7 @@ struct NoteList: DocumentContent {
 actor Notebook {
     nonisolated let document: Document<NoteList>
     private var printed: [String] = []
+    private var isInConflict = false
 
     init(_ url: URL) {
         document = Document(fileURL: url)
@@ -112,7 +132,10 @@ actor Notebook {
 
     func tell(_ state: DocumentState) async {
         if state.contains(.savingError) { Notes.say("(not saved)") }
-        if state.contains(.inConflict) { Notes.say("(others changed it, too)") }
+        if state.contains(.inConflict) != isInConflict {
+            isInConflict.toggle()
+            Notes.say(isInConflict ? "(others changed it, too)" : "(that is settled)")
+        }
         await tellNews()
     }
 }

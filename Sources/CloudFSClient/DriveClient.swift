@@ -193,6 +193,32 @@ public struct DriveClient: Sendable {
         try await get(.conflicts, page)
     }
 
+    /// All conflicts of the drive.
+    public func allConflicts() async throws(DriveClientError) -> [ConflictGroup] {
+        var found: [ConflictGroup] = []
+        var request = PageRequest()
+        repeat {
+            let page = try await conflicts(request)
+            for group in page.conflicts {
+                if let known = found.firstIndex(where: { $0.path == group.path }) {
+                    found[known].versions += group.versions
+                } else {
+                    found.append(group)
+                }
+            }
+            request.after = page.next
+        } while request.after != nil
+        return found
+    }
+
+    /// Ends the conflict that an item is part of.
+    public func resolve(
+        _ path: DrivePath,
+        keeping keep: ConflictResolution.Keep
+    ) async throws(DriveClientError) -> ConflictOutcome {
+        try await post(.resolveConflict, ConflictResolution(path: path, keep: keep))
+    }
+
     // MARK: - One request
 
     private func results(

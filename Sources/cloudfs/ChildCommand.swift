@@ -5,13 +5,20 @@ import Glibc
 /// A command of the user, run in the same terminal and the same group of processes: Ctrl-C reaches
 /// it from the terminal, and other signals are handed on.
 struct ChildCommand: Sendable {
-    let words: [String]
+    private(set) var words: [String]
     /// What the user handed on; connections are opened later, and must end with this process.
     private let inherited: Set<Int32>
 
     init(_ words: [String]) {
         self.words = words
         inherited = Set(Self.descriptors())
+    }
+
+    /// The same command with further arguments.
+    func with(_ arguments: [String]) -> ChildCommand {
+        var command = self
+        command.words += arguments
+        return command
     }
 
     private static func descriptors() -> [Int32] {

@@ -6,12 +6,17 @@ import Testing
 struct ConflictTests {
     /// Lets both sides change things without hearing of each other, then waits for peace.
     static func apart(
+        slots: Int = 1,
         prepare: Filling,
         here: String,
         elsewhere: String,
         body: (TestDrive) async throws -> Void
     ) async throws {
-        try await TestDrive.with(["--device-name", "testbox"], prepare: prepare) { drive in
+        try await TestDrive.with(
+            ["--device-name", "testbox"],
+            slots: slots,
+            prepare: prepare
+        ) { drive in
             try await drive.run("find . > /dev/null; cat document.txt > /dev/null 2>&1 || true")
             try await drive.mustDo(["pause"])
             try await drive.run(here)
@@ -31,6 +36,28 @@ struct ConflictTests {
         let pattern =
             /document \(conflicted copy testbox \d{4}-\d\d-\d\d \d\d-\d\d-\d\d( \d+)?\)\.txt/
         return name.wholeMatch(of: pattern) != nil
+    }
+
+    private static let flag = "user.cloudfs.has-conflicts"
+
+    /// A document that was changed on both sides, and the name of our version of it.
+    private static func inConflict(
+        slots: Int = 1,
+        body: (TestDrive, String) async throws -> Void
+    ) async throws {
+        try await apart(
+            slots: slots,
+            prepare: Filling(document),
+            here: "echo ours > document.txt",
+            elsewhere: "echo theirs > document.txt"
+        ) { drive in
+            try await eventually("both are here", within: .seconds(20)) {
+                try await drive.names().count == 2
+            }
+            let copy = try #require(try await drive.names().first(where: isCopy))
+            try await drive.untilCloudHas(copy, "ours\n")
+            try await body(drive, copy)
+        }
     }
 
     @Test func `when both changed it the cloud's version gets the name and ours is kept beside`()
@@ -77,6 +104,104 @@ struct ConflictTests {
             try await eventually("in the cloud too", within: .seconds(20)) {
                 try drive.cloud.paths() == ["document.txt"]
             }
+        }
+    }
+
+    @Test func `a version that is given another name is a document of its own`() async throws {
+        try await Self.inConflict { drive, copy in
+            try await drive.run("mv \"$COPY\" mine.txt".replacing("$COPY", with: copy))
+            #expect(try await drive.attribute(Self.flag, of: "document.txt") == "0")
+            #expect(try await drive.attribute(Self.flag, of: "mine.txt") == "0")
+            #expect(try await drive.cloudfs(["conflicts"]).output == "no conflicts\n")
+        }
+    }
+
+    @Test func `keeping one version makes it the document, here and on other devices`()
+        async throws
+    {
+        try await Self.inConflict(slots: 2) { drive, copy in
+            try await drive.withSecondDrive { other in
+                // What is new to a device is in conflict there, too.
+                try await eventually("the other device has both", within: .seconds(20)) {
+                    try await other.names().count == 2
+                }
+                let listed = try await other.cloudfs(["conflicts"]).output
+                #expect(listed.contains("from testbox"), "\(listed)")
+                let shown = try await other.cloudfs(["conflicts", "show", other.path + "/" + copy])
+                #expect(shown.output.contains(other.path + "/document.txt"), "\(shown)")
+                let kept = try await drive.cloudfs(["conflicts", "keep", drive.path + "/" + copy])
+                #expect(kept.output == "kept: \(drive.path)/document.txt\n", "\(kept)")
+                for each in [drive, other] {
+                    try await eventually("one is left", within: .seconds(20)) {
+                        guard try await each.names() == ["document.txt"] else { return false }
+                        return try await each.text("document.txt") == "ours\n"
+                    }
+                    #expect(try await each.attribute(Self.flag, of: "document.txt") == "0")
+                }
+                let again = try await drive.cloudfs([
+                    "conflicts", "keep", drive.path + "/document.txt",
+                ])
+                #expect(again.status == 1 && again.errors.contains("has no other versions"))
+            }
+        }
+    }
+
+    @Test func `keeping all versions gives each a name of its own`() async throws {
+        try await Self.inConflict { drive, copy in
+            let document = drive.path + "/document.txt"
+            let difference = try await drive.cloudfs(["conflicts", "show", "--diff", document])
+            #expect(difference.status == 1)
+            #expect(difference.output.contains("-theirs\n+ours"), "\(difference)")
+            try await drive.mustDo(["conflicts", "keep", "--all", document])
+            let own = copy.replacing("conflicted copy ", with: "")
+            #expect(try await drive.names() == [own, "document.txt"])
+            #expect(try await drive.text(own) == "ours\n")
+            #expect(try await drive.text("document.txt") == "theirs\n")
+            #expect(try await drive.attribute(Self.flag, of: own) == "0")
+            try await drive.untilCloudHas(own, "ours\n")
+        }
+    }
+
+    @Test func `a merge ends a conflict, and one that fails leaves it`() async throws {
+        try await Self.inConflict { drive, copy in
+            let document = drive.path + "/document.txt"
+            let merge = ["conflicts", "merge", document, "--", "sh", "-c"]
+            let failed = try await drive.cloudfs(merge + ["exit 3", "merge"])
+            #expect(failed.status == 3, "\(failed)")
+            #expect(try await drive.names().count == 2)
+            let done = try await drive.cloudfs(merge + ["cat \"$2\" >> \"$1\"", "merge"])
+            let removed = "removed: \(drive.path)/\(copy)\n"
+            #expect(done.output == "kept: \(drive.path)/document.txt\n" + removed, "\(done)")
+            #expect(try await drive.names() == ["document.txt"])
+            try await drive.untilCloudHas("document.txt", "theirs\nours\n")
+            let wrong = try await drive.cloudfs(["conflicts", "merge", document])
+            #expect(wrong.status == 64 && wrong.errors.contains("after --"), "\(wrong)")
+        }
+    }
+
+    @Test func `a conflict is seen and ended by attributes`() async throws {
+        try await Self.inConflict { drive, copy in
+            let (list, resolve) = ("user.cloudfs.conflicts", "user.cloudfs.resolve")
+            #expect(try await drive.attribute(list, of: "document.txt") == "[\"\(copy)\"]")
+            #expect(try await drive.attribute(list, of: copy) == "[]")
+            try await drive.python(
+                """
+                def fails(value):
+                    try: os.setxattr("document.txt", "\(resolve)", value)
+                    except OSError as error: return error.errno == errno.EINVAL
+                assert fails(b"both")
+                name = os.listdir(".")[0]
+                holder = open("\(copy)")
+                os.setxattr("\(copy)", "\(resolve)", b"keep-this")
+                assert os.listdir(".") == ["document.txt"], os.listdir(".")
+                assert not os.path.exists("\(copy)")
+                assert open("document.txt").read() == "ours\\n"
+                assert holder.read() == "ours\\n"
+                # What is ended is ended.
+                os.setxattr("document.txt", "\(resolve)", b"keep-this")
+                """
+            )
+            try await drive.untilCloudHas("document.txt", "ours\n")
         }
     }
 

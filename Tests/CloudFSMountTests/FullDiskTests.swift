@@ -20,9 +20,10 @@ struct FullDiskTests {
     /// Lends a drive whose state directory is a disk of 64 MB of its own.
     private static func withSmallDisk(
         _ disk: Disk,
+        _ arguments: [String] = [],
         _ body: (TestDrive) async throws -> Void
     ) async throws {
-        try await TestDrive.with(["--free-floor", "0"], ending: .killed) { drive in
+        try await TestDrive.with(["--free-floor", "0"] + arguments, ending: .killed) { drive in
             try await drive.mount.stop()
             let state = drive.mount.state
             let image = "\(drive.folder)/disk"
@@ -48,6 +49,21 @@ struct FullDiskTests {
     private static func shell(_ script: String) async throws {
         let result = try await Shell.script(script)
         try #require(result.status == 0, "\(result)")
+    }
+
+    @Test(arguments: Disk.allCases)
+    func `what is read finds room on a full disk, whatever may be kept`(disk: Disk) async throws {
+        try await Self.withSmallDisk(disk, ["--cache-size", "10GiB"]) { drive in
+            for number in 0..<90 {
+                let content = HydrationTests.bytes(1_000_000 + number)
+                try drive.cloud.write("\(number)", content)
+            }
+            try await eventually("they are listed", within: .seconds(20)) {
+                try await drive.names().count == 90
+            }
+            try await drive.run("for name in *; do cmp $name \"$CLOUD/$name\"; done")
+            try await drive.run("for name in *; do cmp $name \"$CLOUD/$name\"; done")
+        }
     }
 
     @Test(arguments: Disk.allCases)

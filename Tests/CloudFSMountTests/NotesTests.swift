@@ -102,4 +102,38 @@ struct NotesTests {
             #expect(try await !drive.exists("book"))
         }
     }
+
+    @Test func `a program hears that its document is in conflict, and that it is settled`()
+        async throws
+    {
+        try await TestDrive.with { drive in
+            let book = try Notebook("--new book", "book", on: drive)
+            try await presented(1, on: drive)
+            try await drive.untilCloudHas("book", "")
+            try await drive.mustDo(["pause"])
+            try await drive.run("echo ours >> book; echo theirs > \"$CLOUD/book\"")
+            try await drive.mustDo(["resume"])
+            try await book.hears("(others changed it, too)")
+            try await book.hears("theirs")
+            try await drive.mustDo(["conflicts", "keep", "\(drive.path)/book"])
+            try await book.hears("(that is settled)")
+            try await book.end()
+        }
+    }
+
+    @Test func `what two devices wrote at once is merged by a program`() async throws {
+        try await ConflictTests.apart(
+            prepare: Filling { cloud in try cloud.write("book", "one\n") },
+            here: "printf 'one\nours\n' > book",
+            elsewhere: "printf 'one\ntheirs\n' > book"
+        ) { drive in
+            try await eventually("both are here", within: .seconds(20)) {
+                try await drive.names().count == 2
+            }
+            let said = try await drive.run("cloudfs-notes --merge book")
+            #expect(said == "merged what testbox wrote")
+            #expect(try await drive.names() == ["book"])
+            try await drive.untilCloudHas("book", "one\ntheirs\nours\n")
+        }
+    }
 }

@@ -17,6 +17,9 @@ enum AttributeName: String, Sendable, CaseIterable {
     case version
     case container
     case hasConflicts = "has-conflicts"
+    /// The names of an item's conflict versions, as a JSON array.
+    case conflicts
+    case resolve
     case contentType = "content-type"
 
     private static let prefix = "user.cloudfs"
@@ -50,7 +53,7 @@ enum AttributeName: String, Sendable, CaseIterable {
         case .downloadingStatus: facts.downloadingStatus
         case .error: facts.error
         case .pin: facts.item.content.policy.word
-        case .hydrate, .evict: nil
+        case .hydrate, .evict, .resolve, .conflicts: nil
         case .itemID: facts.item.documentID.description
         case .version: facts.version?.content
         case .container: facts.container

@@ -161,19 +161,6 @@ extension CatalogReader {
         ).map { ItemVersion(content: $0[0], metadata: $0[1]) }
     }
 
-    /// Items that are conflict versions of other documents.
-    func conflictVersions(limit: Int) throws -> [ItemRecord] {
-        try Row.fetchAll(
-            database.cachedStatement(
-                sql: """
-                    SELECT \(ItemRecord.columns) FROM item JOIN name ON name.item = item.id
-                    WHERE conflict_of IS NOT NULL ORDER BY item.id LIMIT ?
-                    """
-            ),
-            arguments: [limit]
-        ).map { try ItemRecord(row: $0) }
-    }
-
     func item(withDocument document: DocumentID) throws -> ItemRecord? {
         try Row.fetchOne(
             database.cachedStatement(
@@ -315,13 +302,6 @@ extension CatalogWriter {
         try execute(
             "UPDATE item SET link_target = ?, size = ? WHERE id = ?",
             [target.asBlob, target.count, id.rawValue]
-        )
-    }
-
-    func setConflict(of document: DocumentID?, on id: ItemID) throws {
-        try execute(
-            "UPDATE item SET conflict_of = ? WHERE id = ?",
-            [document?.blob.asBlob, id.rawValue]
         )
     }
 

@@ -77,12 +77,7 @@ extension CatalogReader {
             totals.dirty = Int(local[3] as Double)
         }
         totals.items = try itemCount()
-        totals.conflicts =
-            try Int.fetchOne(
-                database.cachedStatement(
-                    sql: "SELECT count(*) FROM item WHERE conflict_of IS NOT NULL"
-                )
-            ) ?? 0
+        totals.conflicts = try conflictCount()
         return totals
     }
 

@@ -13,7 +13,6 @@ struct NewItem: Sendable {
     var residency: Residency = .placeholder
     var cleanliness: Cleanliness = .clean
     var attributes: [String: [UInt8]] = [:]
-    var conflictOf: DocumentID?
     /// For a folder: whether nothing but what is here can be in it.
     var isListed = false
 }
@@ -39,8 +38,8 @@ extension CatalogWriter {
             """
             INSERT INTO item (container, document, kind, permissions, user_id, group_id, size,
                 modified, changed, accessed, link_target, residency, cleanliness, generation,
-                conflict_of, last_used, is_listed)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                last_used, is_listed)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 new.container.rawValue, new.documentID.blob.asBlob, new.kind.rawValue,
@@ -48,7 +47,7 @@ extension CatalogWriter {
                 new.metadata.modified.nanoseconds, now.nanoseconds,
                 new.metadata.modified.nanoseconds, new.linkTarget?.asBlob,
                 new.residency.rawValue, new.cleanliness.rawValue, new.generation,
-                new.conflictOf?.blob.asBlob, now.nanoseconds, new.isListed,
+                now.nanoseconds, new.isListed,
             ]
         )
         let id = ItemID(database.lastInsertedRowID)

@@ -10,8 +10,8 @@ struct ItemSurroundings: Sendable {
     var error: String?
     var baseVersion: ItemVersion?
     var hasNewer: Bool
-    /// Whether other items are conflict versions of it.
-    var hasConflictVersions: Bool
+    /// Whether it is a conflict version, or has some.
+    var hasConflicts: Bool
 }
 
 extension CatalogReader {
@@ -23,8 +23,7 @@ extension CatalogReader {
                         outbox.is_held, outbox.error_message,
                         base.content_version, base.metadata_version,
                         EXISTS (SELECT 1 FROM newer WHERE newer.item = item.id),
-                        EXISTS (SELECT 1 FROM item AS other JOIN name ON name.item = other.id
-                            WHERE other.conflict_of = item.document)
+                        EXISTS (SELECT 1 FROM name WHERE \(Self.isMarked))
                     FROM item LEFT JOIN outbox ON outbox.item = item.id
                         LEFT JOIN base ON base.item = item.id
                     WHERE item.id = ?
@@ -39,7 +38,8 @@ extension CatalogReader {
             error: row[2],
             baseVersion: (row[3] as String?).map { ItemVersion(content: $0, metadata: row[4]) },
             hasNewer: row[5],
-            hasConflictVersions: row[6]
+            // Nearly always there is no such name in the whole drive.
+            hasConflicts: row[6] ? try isInConflict(id) : false
         )
     }
 }

@@ -22,6 +22,9 @@ enum CatalogSchema {
         migrator.registerMigration("4") { database in
             try database.execute(sql: fourth)
         }
+        migrator.registerMigration("5") { database in
+            try database.execute(sql: fifth)
+        }
         return migrator
     }
 
@@ -152,4 +155,13 @@ enum CatalogSchema {
 
     /// Which request of the kernel changed a folder's names or an item's attributes last.
     private static let fourth = "ALTER TABLE item ADD COLUMN request INTEGER"
+
+    /// Which is whose conflict version is told by names alone, so that all devices see the same.
+    /// The bytes are ` (conflicted copy `.
+    private static let fifth = """
+        DROP INDEX item_conflict;
+        ALTER TABLE item DROP COLUMN conflict_of;
+        CREATE INDEX name_conflict ON name(id)
+            WHERE instr(name, x'2028636f6e666c696374656420636f707920') > 0;
+        """
 }

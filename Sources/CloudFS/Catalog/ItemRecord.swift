@@ -13,8 +13,6 @@ struct ItemRecord: Sendable, Equatable {
     var isWanted: Bool
     /// Whether absent bytes can never come, because their version is gone from the cloud.
     var isBaseLost: Bool
-    /// The document of which this item is a conflict version.
-    var conflictOf: DocumentID?
     /// When a program last opened it.
     var lastUsed: Timestamp
 
@@ -23,11 +21,10 @@ struct ItemRecord: Sendable, Equatable {
         item.id, item.container, item.document, item.kind, item.permissions, item.user_id,
         item.group_id, item.size, item.modified, item.changed, item.accessed, item.link_target,
         item.residency, item.cleanliness, item.policy, item.generation, item.local_bytes,
-        item.metadata_changed, item.is_listed, item.is_wanted, item.base_lost, item.conflict_of,
-        item.last_used
+        item.metadata_changed, item.is_listed, item.is_wanted, item.base_lost, item.last_used
         """
 
-    static let columnCount = 23
+    static let columnCount = 22
 
     init(row: Row) throws {
         guard let kind = ItemKind(rawValue: row[3]),
@@ -63,8 +60,7 @@ struct ItemRecord: Sendable, Equatable {
         isListed = row[18]
         isWanted = row[19]
         isBaseLost = row[20]
-        lastUsed = Timestamp(nanoseconds: row[22])
-        conflictOf = row.blob(21).flatMap { DocumentID(blob: $0) }
+        lastUsed = Timestamp(nanoseconds: row[21])
     }
 
     var id: ItemID { item.id }

@@ -45,6 +45,9 @@ struct ControlRoutes: Sendable {
             DrainResult(remaining: try await drive.unmount(force: body.force))
         }
         get(.conflicts, router) { drive, page in try await drive.conflicts(page) }
+        post(.resolveConflict, router) { (drive, body: ConflictResolution, peer) in
+            try await drive.resolve(body, for: peer)
+        }
         // The cloud answers it, so the deadline is longer.
         let limit = ControlAPI.longestWait + limits.answer
         let size = ControlAPI.maximumLoginByteCount
@@ -148,15 +151,28 @@ struct ControlRoutes: Sendable {
         atMost byteCount: Int = ControlAPI.maximumRequestByteCount,
         _ work: @escaping @Sendable (any ControlledDrive, Body) async throws -> Answer
     ) {
+        post(route, router, within: limit, atMost: byteCount) { drive, body, _ in
+            try await work(drive, body)
+        }
+    }
+
+    private func post<Body: Decodable & Sendable, Answer: Encodable & Sendable>(
+        _ route: ControlAPI.Route,
+        _ router: Router<Context>,
+        within limit: Duration? = nil,
+        atMost byteCount: Int = ControlAPI.maximumRequestByteCount,
+        _ work:
+            @escaping @Sendable (any ControlledDrive, Body, ControlPeer) async throws -> Answer
+    ) {
         let limit = limit ?? limits.answer
-        router.post(RouterPath(route.rawValue)) { [drive, gate, limits] request, _ in
+        router.post(RouterPath(route.rawValue)) { [drive, gate, limits] request, context in
             // A client that sends its body in drops gets the short deadline, whatever the route.
             let body: Body = try await gate.run(within: limits.answer) {
                 var request = request
                 return try await Self.body(of: &request, atMost: byteCount)
             }
             return try Self.response(
-                await gate.run(within: limit) { try await work(drive, body) }
+                await gate.run(within: limit) { try await work(drive, body, context.peer) }
             )
         }
     }

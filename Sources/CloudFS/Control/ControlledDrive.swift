@@ -63,6 +63,14 @@ protocol ControlledDrive: CoordinatedDrive {
 
     func conflicts(_ page: PageRequest) async throws(CloudFSError) -> ConflictPage
 
+    /// Ends the conflict that an item is part of.
+    ///
+    /// - Throws: `notFound`; `claimed` where a program that coordinates is in the way.
+    func resolve(
+        _ request: ConflictResolution,
+        for peer: ControlPeer
+    ) async throws(CloudFSError) -> ConflictOutcome
+
     /// Keeps what proves to the cloud who asks, and connects; what is refused is not kept.
     ///
     /// - Throws: `unsupported` for a drive that needs none; why the cloud is not reached.

@@ -217,34 +217,6 @@ extension DriveControl {
         }
         return status
     }
-
-    func conflicts(_ page: PageRequest) async throws(CloudFSError) -> ConflictPage {
-        try await pool.engine { try self.catalog.read { try self.conflictPage(page.limit, $0) } }
-    }
-
-    private func conflictPage(_ limit: Int, _ reader: CatalogReader) throws -> ConflictPage {
-        var groups: [DrivePath: ConflictGroup] = [:]
-        var order: [DrivePath] = []
-        for record in try reader.conflictVersions(limit: limit) {
-            guard let document = record.conflictOf, let path = try path(of: record.id, reader)
-            else { continue }
-            let original = try reader.item(withDocument: document)
-            let key = try original.flatMap { try self.path(of: $0.id, reader) } ?? path
-            if groups[key] == nil {
-                groups[key] = ConflictGroup(path: key, versions: [])
-                order.append(key)
-            }
-            groups[key]?.versions.append(
-                ConflictGroup.Version(
-                    path: path,
-                    device: nil,
-                    modified: record.item.metadata.modified.wire,
-                    size: record.item.size
-                )
-            )
-        }
-        return ConflictPage(conflicts: order.compactMap { groups[$0] })
-    }
 }
 
 extension ItemStatus.State {

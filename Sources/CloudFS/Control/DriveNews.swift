@@ -94,8 +94,10 @@ final class DriveNews: Sendable {
         var item: ItemID
         /// All folders around it.
         var folders: Set<ItemID>
-        /// The document that it is a conflict version of.
-        var original: ItemID?
+        /// The document that it has become a conflict version of.
+        var gainedBy: ItemID?
+        /// The document that it was a conflict version of.
+        var lostBy: ItemID?
         /// Whether what lost one name has another: it took a document's place.
         var goesOn = false
     }
@@ -103,17 +105,21 @@ final class DriveNews: Sendable {
     private func stories(of batch: Batch) throws(CloudFSError) -> [Story] {
         try filesystem.catalog.read { reader in
             var gone: [ItemID: DrivePath] = [:]
+            var originals: [ItemID: ItemID] = [:]
             for case .entryVanished(let parent, let name, let item) in batch.changes {
                 gone[item] = try Self.path(of: parent, name, reader)
+                let original = try ConflictNaming.original(of: name)
+                    .flatMap { try reader.child($0.bytes, of: parent)?.id }
+                if let original { originals[item] = original }
             }
-            let moved = gone
             var stories: [Story] = []
             for change in batch.changes {
-                guard var story = try Self.story(of: change, &gone, reader) else { continue }
-                if story.event.kind == .appeared { story.event.from = moved[story.item] }
+                guard var story = try Self.story(of: change, gone, reader) else { continue }
+                if story.event.kind == .appeared { story.event.from = gone[story.item] }
                 if story.event.from != nil { story.event.kind = .moved }
+                story.lostBy = originals[story.item]
                 story.event.origin = batch.origin == .engine ? .cloud : .local
-                if case .program(let process) = batch.origin { story.event.process = process }
+                story.event.process = batch.origin.process
                 stories.append(story)
             }
             // What came to another place is told there.
@@ -124,7 +130,7 @@ final class DriveNews: Sendable {
 
     private static func story(
         of change: ItemChange,
-        _ gone: inout [ItemID: DrivePath],
+        _ gone: [ItemID: DrivePath],
         _ reader: CatalogReader
     ) throws -> Story? {
         switch change {
@@ -153,16 +159,16 @@ final class DriveNews: Sendable {
         of id: ItemID,
         _ reader: CatalogReader
     ) throws -> Story? {
-        guard let names = try reader.path(of: id), let record = try reader.item(id) else {
-            return nil
-        }
-        let document = kind == .appeared ? record.conflictOf : nil
-        return Story(
+        guard let names = try reader.path(of: id), try reader.item(id) != nil else { return nil }
+        var story = Story(
             event: DriveEvent(kind, path: DrivePath(names: names)),
             item: id,
-            folders: try reader.folders(around: id),
-            original: try document.flatMap { try reader.item(withDocument: $0)?.id }
+            folders: try reader.folders(around: id)
         )
+        if kind == .appeared, let name = try reader.name(of: id) {
+            story.gainedBy = try reader.document(of: name)?.item
+        }
+        return story
     }
 
     private static func path(
@@ -183,20 +189,34 @@ final class DriveNews: Sendable {
     }
 
     private func tellPresenters(_ stories: [Story], _ origin: ChangeHub.Origin) {
+        if origin == .engine { passDocuments(stories) }
         let presenters = filesystem.board.presenters
         guard !presenters.isEmpty else { return }
         var family: Set<Int32> = []
-        if case .program(let process) = origin { family = Set(ProcessTree.ancestors(of: process)) }
+        if let process = origin.process { family = Set(ProcessTree.ancestors(of: process)) }
         // Whoever did it knows it.
         for presenter in presenters where !family.contains(presenter.claimant.process) {
             for story in stories {
                 if let kind = story.message(for: presenter.item) {
                     filesystem.board.tell(presenter.id, kind, about: story.item)
                 }
-                if story.original == presenter.item {
+                if story.gainedBy == presenter.item {
                     filesystem.board.tell(presenter.id, .didGainVersion, about: story.item)
                 }
+                if story.lostBy == presenter.item {
+                    filesystem.board.tell(presenter.id, .didResolveVersion, about: story.item)
+                }
             }
+        }
+    }
+}
+
+extension DriveNews {
+    /// In a conflict our file goes on as a version of the document: who presents the document
+    /// presents what has its name from then on.
+    private func passDocuments(_ stories: [Story]) {
+        for story in stories where story.event.kind == .appeared {
+            if let document = story.gainedBy { filesystem.board.pass(story.item, to: document) }
         }
     }
 }

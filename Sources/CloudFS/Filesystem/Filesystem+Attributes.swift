@@ -10,14 +10,24 @@ extension Filesystem {
             throw CloudFSError(.unsupported, "only attributes named user.… are stored", item: id)
         }
         if AttributeName.isReserved(name) {
-            guard let known = AttributeName(name), let value = known.value(for: try facts(of: id))
-            else { throw CloudFSError(.noAttribute, "no attribute \(name)", item: id) }
+            guard let known = AttributeName(name), let value = try value(of: known, id) else {
+                throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
+            }
             return Array(value.utf8)
         }
         guard let value = try catalog.readFew({ try $0.attribute(name, of: id) }) else {
             throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
         }
         return value
+    }
+
+    private func value(of name: AttributeName, _ id: ItemID) throws(CloudFSError) -> String? {
+        guard name == .conflicts else { return name.value(for: try facts(of: id)) }
+        let versions = try catalog.readFew { reader in
+            try reader.name(of: id).map { try reader.conflictVersions(of: $0) } ?? []
+        }
+        let names = versions.map { String(decoding: $0.name, as: UTF8.self) }
+        return "[" + names.map(AttributeDocument.quoted).joined(separator: ",") + "]"
     }
 
     func attributeNames(of id: ItemID) throws(CloudFSError) -> [String] {
@@ -31,7 +41,7 @@ extension Filesystem {
         flags: Int32,
         caller: Caller
     ) throws(CloudFSError) {
-        if AttributeName.isReserved(name) { return try trigger(name, value, id) }
+        if AttributeName.isReserved(name) { return try trigger(name, value, id, caller) }
         try requireWritable()
         try Self.requireUserNamespace(name, id)
         guard value.count <= Self.longestValue else {
@@ -109,10 +119,15 @@ extension Filesystem {
 
     // MARK: - Attributes that do something
 
-    private func trigger(_ name: String, _ value: [UInt8], _ id: ItemID) throws(CloudFSError) {
+    private func trigger(
+        _ name: String,
+        _ value: [UInt8],
+        _ id: ItemID,
+        _ caller: Caller
+    ) throws(CloudFSError) {
+        let word = String(decoding: value, as: UTF8.self).trimmingSuffix("\n")
         switch AttributeName(name) {
         case .pin:
-            let word = String(decoding: value, as: UTF8.self).trimmingSuffix("\n")
             guard let policy = ContentPolicy(word: word) else {
                 throw CloudFSError(
                     .invalidArgument,
@@ -123,6 +138,16 @@ extension Filesystem {
             try setPolicy(policy, of: id)
         case .hydrate: _ = try download(id)
         case .evict: try evictOne(id)
+        case .resolve:
+            try requireWritable()
+            guard let resolution = Resolution(word: word) else {
+                throw CloudFSError(
+                    .invalidArgument,
+                    "resolve is one of keep-this, keep-all",
+                    item: id
+                )
+            }
+            _ = try resolve(id, resolution, for: caller)
         default:
             throw CloudFSError(.attributeReadOnly, "\(name) cannot be written", item: id)
         }

@@ -95,7 +95,11 @@ extension Filesystem {
 
     /// Tells what a program changed, after it is committed.
     func publish(_ changes: [ItemChange], by caller: Caller) {
-        hub.publish(changes, by: .program(caller.processID))
+        let process = caller.processID
+        hub.publish(
+            changes,
+            by: caller.isRepresented ? .daemon(askedBy: process) : .program(process)
+        )
     }
 
     /// Tells that a program changed the content of a file, once for each change.

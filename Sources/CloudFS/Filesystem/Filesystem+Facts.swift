@@ -34,7 +34,7 @@ extension Filesystem {
         )
         facts.isQueued = known.isHeld == false
         facts.isLocalOnly = known.isHeld == true || !item.kind.isSynced
-        facts.hasConflicts = record.conflictOf != nil || known.hasConflictVersions
+        facts.hasConflicts = known.hasConflicts
         facts.hasNewer = known.hasNewer
         facts.error = known.error
         facts.version = known.baseVersion

@@ -7,6 +7,17 @@ struct Caller: Sendable {
     var umask: UInt16
     /// Which request; `nil` where it cannot be sent again.
     var request: RequestStamp?
+    /// Whether the daemon does what the caller asked it for, and the kernel has to be told.
+    var isRepresented = false
+
+    /// The same caller, for what the daemon does in its place.
+    var represented: Caller {
+        var caller = self
+        // One request becomes several changes: that one of them is done says nothing of others.
+        caller.request = nil
+        caller.isRepresented = true
+        return caller
+    }
 }
 
 /// An answer that is here, or work that brings it and may wait.

@@ -69,14 +69,6 @@ final class DriveParts: Sendable {
         let connection = Connection(clocks: clocks)
         let news = Newsroom()
         let mutations = RemoteMutations()
-        let hydrator = Hydrator(
-            files: files,
-            provider: provider,
-            pool: pool,
-            hub: hub,
-            mutations: mutations,
-            logger: logger
-        ) { id, told in news.fetched(id, told) }
         let promisedNames = PromisedNames()
         let coordinator = Coordinator(
             places: Coordinator.Places { id throws(CloudFSError) in
@@ -87,6 +79,23 @@ final class DriveParts: Sendable {
                 }
             }
         ) { news.letGo() }
+        let evictor = Evictor(
+            files: files,
+            hub: hub,
+            coordinator: coordinator,
+            pool: pool,
+            limits: try Self.limits(configuration, catalog, store),
+            logger: logger
+        )
+        let hydrator = Hydrator(
+            files: files,
+            provider: provider,
+            pool: pool,
+            hub: hub,
+            mutations: mutations,
+            evictor: evictor,
+            logger: logger
+        ) { id, told in news.fetched(id, told) }
         let applier = RemoteApplier(
             files: files,
             provider: provider,
@@ -124,14 +133,6 @@ final class DriveParts: Sendable {
             connection: connection,
             coordinator: coordinator,
             isIgnored: isIgnored,
-            logger: logger
-        )
-        let evictor = Evictor(
-            files: files,
-            hub: hub,
-            coordinator: coordinator,
-            pool: pool,
-            limits: try Self.limits(configuration, catalog, store),
             logger: logger
         )
         let filesystem = Filesystem(

@@ -34,6 +34,20 @@ final class ChangeHub: Sendable {
         case engine
         /// A program, through the mount: the kernel knows it already.
         case program(Int32)
+        /// The daemon, which a program asked for it.
+        case daemon(askedBy: Int32)
+
+        /// The program that wanted it.
+        var process: Int32? {
+            switch self {
+            case .engine: nil
+            case .program(let process), .daemon(let process): process
+            }
+        }
+
+        var isKnownToKernel: Bool {
+            if case .program = self { true } else { false }
+        }
     }
 
     typealias Receiver = @Sendable ([ItemChange], Origin) -> Void
@@ -45,10 +59,11 @@ final class ChangeHub: Sendable {
 
     private let state = Mutex(State())
 
-    /// Calls `receive` with every batch of changes of the engine from now on; it must not block.
+    /// Calls `receive` with every batch of changes that the kernel does not know, from now on; it
+    /// must not block.
     func subscribe(_ receive: @escaping @Sendable ([ItemChange]) -> Void) -> UInt64 {
         subscribeToAll { changes, origin in
-            if origin == .engine { receive(changes) }
+            if !origin.isKnownToKernel { receive(changes) }
         }
     }
 

@@ -13,6 +13,8 @@ final class Evictor: Sendable {
     let limits: Limits
     private let wake = Signal()
     private let isTold = Atomic(false)
+    /// When something was dropped because the disk was full.
+    private let lastDrop = Mutex<Duration?>(nil)
 
     /// Bounds of what content may take of the local disk, in bytes.
     struct Limits: Sendable {
@@ -108,6 +110,23 @@ final class Evictor: Sendable {
         return [.content(id)]
     }
 
+    /// Drops what was not used for longest because the disk is full, whatever the limits are.
+    ///
+    /// Content files are removed a moment later, and file systems give their room back later still.
+    ///
+    /// - Returns: Whether something was dropped, now or for somebody else a moment ago.
+    func makeRoom(for byteCount: Int64) throws(CloudFSError) -> Bool {
+        let now = files.clocks.elapsed()
+        let dropped = try drop(byteCount)
+        return lastDrop.withLock { last in
+            if dropped > 0 { last = now }
+            return last.map { now - $0 < Self.settling } ?? false
+        }
+    }
+
+    /// How long room that was made may take to be there.
+    private static let settling = Duration.seconds(5)
+
     /// - Returns: How long to rest.
     private func makeRoom() throws(CloudFSError) -> Duration {
         files.catalog.refillReserve()
@@ -118,7 +137,17 @@ final class Evictor: Sendable {
             tell(excess)
             return min(max(Self.shortestPause, counting * Self.rest), Self.longestPause)
         }
+        excess -= try drop(excess)
+        tell(excess)
+        return Self.shortestPause
+    }
+
+    /// Drops content, the longest unused first, until so many bytes are gone or no more can be.
+    ///
+    /// - Returns: How many bytes were dropped.
+    private func drop(_ byteCount: Int64) throws(CloudFSError) -> Int64 {
         try files.saveUses()
+        var excess = byteCount
         var position = (lastUsed: Int64.min, item: ItemID(0))
         while excess > 0 {
             let page = try files.catalog.read { try $0.localFiles(limit: 64, after: position) }
@@ -135,8 +164,7 @@ final class Evictor: Sendable {
             }
             position = (last.lastUsed, last.record.id)
         }
-        tell(excess)
-        return Self.shortestPause
+        return byteCount - excess
     }
 
     /// Says once that there is no room, until there is again.

@@ -11,6 +11,7 @@ final class Hydrator: Sendable {
     let pool: BlockingPool
     let hub: ChangeHub
     private let mutations: RemoteMutations
+    private let evictor: Evictor
     let logger: Logger
     /// Files that are all here, which the catalog does not know yet.
     let completed = Mutex(CompletedFiles())
@@ -31,6 +32,7 @@ final class Hydrator: Sendable {
         pool: BlockingPool,
         hub: ChangeHub,
         mutations: RemoteMutations,
+        evictor: Evictor,
         logger: Logger,
         onNews: @escaping @Sendable (ItemID, News) -> Void
     ) {
@@ -39,6 +41,7 @@ final class Hydrator: Sendable {
         self.pool = pool
         self.hub = hub
         self.mutations = mutations
+        self.evictor = evictor
         self.logger = logger
         self.onNews = onNews
     }
@@ -187,7 +190,10 @@ final class Hydrator: Sendable {
                 try await attempt(request, rest, generation, of: file, from: current, reached)
                 return nil
             } catch {
-                guard await isWorthAnotherTry(error, file, origin), !Task.isCancelled,
+                let isWorthIt =
+                    error.code == .diskFull
+                    ? await makeRoom(for: rest) : await isWorthAnotherTry(error, file, origin)
+                guard isWorthIt, !Task.isCancelled,
                     files.clocks.elapsed() + delay < end
                 else { return error }
             }
@@ -200,7 +206,17 @@ final class Hydrator: Sendable {
         }
     }
 
-    /// How long a fetch is tried again while the cloud is out of reach.
+    /// Whether other content gave way, so that there is room, or is about to be.
+    private func makeRoom(for range: Range<Int64>) async -> Bool {
+        do throws(CloudFSError) {
+            return try await blocking { try self.evictor.makeRoom(for: Int64(range.count)) }
+        } catch {
+            logger.error("no room could be made", metadata: ["error": "\(error)"])
+            return false
+        }
+    }
+
+    /// How long a fetch is tried again while the cloud is out of reach, or the disk is full.
     private static let patience = Duration.seconds(5)
 
     /// Where the cloud has the bytes of a file: what one attempt relies on.

@@ -28,9 +28,6 @@ extension RemoteApplier {
         new.size = remote.kind == .file ? remote.size : Int64(remote.linkTarget?.count ?? 0)
         new.linkTarget = remote.linkTarget
         new.attributes = remote.attributes
-        if let original = ConflictNaming.original(of: remote.name) {
-            new.conflictOf = try writer.reader.child(original.bytes, of: folder)?.item.documentID
-        }
         let id = try writer.insertItem(new, at: files.clocks.now())
         let place = place ?? Place(parent: folder, name: remote.name)
         try writer.addName(place.name.bytes, in: place.parent, to: id)
@@ -327,10 +324,6 @@ extension RemoteApplier {
             if place.parent != folder || place.name != remote.name {
                 try writer.enqueue(winner, notBefore: now)
             }
-            try writer.setConflict(
-                of: try reader.existing(winner).item.documentID,
-                on: id
-            )
             return [
                 .entryReplaced(parent: place.parent, name: place.name),
                 .entryAppeared(parent: place.parent, name: free), .attributes(id),

@@ -48,13 +48,15 @@ import Testing
             #expect(outbox.entries.map(\.state) == [.retrying])
             let conflicts = try await client.conflicts()
             #expect(conflicts.conflicts.first?.versions.first?.size == 7)
+            let outcome = try await client.resolve(drivePath("a"), keeping: .all)
+            #expect(outcome.removed == [.root])
             _ = try await client.unmount(force: true)
         }
         #expect(
             drive.calls == [
                 "items %FF%25%0A/ä all 5 -", "policy on-demand a/b", "policy on-demand ",
                 "evict a true", "download a b", "refresh a ", "progress a",
-                "outbox 7 a&b=/ c", "conflicts 1000 -", "unmount true",
+                "outbox 7 a&b=/ c", "conflicts 1000 -", "resolve a all true", "unmount true",
             ]
         )
     }

@@ -181,6 +181,14 @@ final class FakeDrive: ControlledDrive {
         state.withLock { $0.isPaused = false }
     }
 
+    func resolve(
+        _ request: ConflictResolution,
+        for peer: ControlPeer
+    ) async throws(CloudFSError) -> ConflictOutcome {
+        try await note("resolve \(request.path) \(request.keep) \(peer.process == getpid())")
+        return ConflictOutcome(path: request.path, removed: [.root], renamed: [])
+    }
+
     func conflicts(_ page: PageRequest) async throws(CloudFSError) -> ConflictPage {
         try await note("conflicts \(page.limit) \(page.after ?? "-")")
         return ConflictPage(conflicts: [

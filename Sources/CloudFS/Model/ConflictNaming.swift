@@ -2,7 +2,8 @@
 ///
 /// The second one of the same second has ` 2` behind the time, and so on.
 enum ConflictNaming {
-    private static let marker = Array(" (conflicted copy ".utf8)
+    /// What every such name holds, and few others do.
+    static let marker = Array(" (conflicted copy ".utf8)
     private static let longestDevice = 64
     /// A longer last part is no extension worth keeping whole.
     private static let longestExtension = 32
@@ -37,6 +38,50 @@ enum ConflictNaming {
     ///
     /// Where the original was too long to be kept whole, its kept part.
     static func original(of name: ItemName) -> ItemName? {
+        // A sum of two parts of a valid name without `/` can only fail by being `.` or `..`.
+        parts(of: name).flatMap { try? ItemName($0.stem + $0.suffix) }
+    }
+
+    /// How all names of conflict versions of `name` begin; each ends with a space.
+    static func beginnings(of name: ItemName) -> [[UInt8]] {
+        let (stem, suffix) = name.stemAndExtension
+        return [Array(stem) + marker] + (suffix.isEmpty ? [] : [name.bytes + marker])
+    }
+
+    /// The device that a conflict version is from.
+    static func device(of name: ItemName) -> String? {
+        parts(of: name).map { parts in
+            // A moment is two words, and a number one more.
+            let words = parts.note.split(separator: 0x20, omittingEmptySubsequences: false)
+            let count = words.count - (isNumber(words[words.count - 1]) ? 3 : 2)
+            return String(
+                decoding: Array(words.prefix(count).joined(separator: [0x20])),
+                as: UTF8.self
+            )
+        }
+    }
+
+    /// The name under which a conflict version goes on as a document of its own:
+    /// `name (DEVICE 2026-11-20 14-30-05).ext`, and with ` - 2` behind the time if that is taken.
+    ///
+    /// - Returns: `nil` for a name that is none of a conflict version.
+    static func independent(of name: ItemName, number: Int = 1) -> ItemName? {
+        parts(of: name).flatMap { parts in
+            let number = number > 1 ? " - \(number)" : ""
+            let note = parts.note + Array(number.utf8)
+            let bytes: [UInt8] = parts.stem + Array(" (".utf8) + note + Array(")".utf8)
+            return try? ItemName(bytes + parts.suffix)
+        }
+    }
+
+    // MARK: - Parts
+
+    /// What stands before the note, in it behind `conflicted copy`, and after it.
+    private typealias Parts = (
+        stem: ArraySlice<UInt8>, note: ArraySlice<UInt8>, suffix: ArraySlice<UInt8>
+    )
+
+    private static func parts(of name: ItemName) -> Parts? {
         let bytes = name.bytes
         guard let end = bytes.lastIndex(of: UInt8(ascii: ")")) else { return nil }
         let suffix = bytes[(end + 1)...]
@@ -44,11 +89,8 @@ enum ConflictNaming {
             let start = lastMarker(in: bytes[..<end]), start > 0,
             endsWithMoment(bytes[(start + marker.count)..<end])
         else { return nil }
-        // A sum of two parts of a valid name without `/` can only fail by being `.` or `..`.
-        return try? ItemName(bytes[..<start] + suffix)
+        return (bytes[..<start], bytes[(start + marker.count)..<end], suffix)
     }
-
-    // MARK: - Parts
 
     private static func lastMarker(in bytes: ArraySlice<UInt8>) -> Int? {
         guard bytes.count >= marker.count else { return nil }
@@ -60,9 +102,7 @@ enum ConflictNaming {
     /// Whether `text` is a device, a moment, and perhaps a number.
     private static func endsWithMoment(_ text: ArraySlice<UInt8>) -> Bool {
         var words = text.split(separator: 0x20, omittingEmptySubsequences: false)
-        if let last = words.last, last.count <= 9, last.allSatisfy(isDigit), last != [0x31] {
-            words.removeLast()
-        }
+        if let last = words.last, isNumber(last) { words.removeLast() }
         guard words.count >= 3, let time = words.popLast(), let day = words.popLast() else {
             return false
         }
@@ -73,6 +113,11 @@ enum ConflictNaming {
     private static func hasShape(_ text: ArraySlice<UInt8>, _ counts: [Int]) -> Bool {
         let parts = text.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
         return parts.map(\.count) == counts && parts.allSatisfy { $0.allSatisfy(isDigit) }
+    }
+
+    /// Whether a word counts the versions of one second.
+    private static func isNumber(_ word: ArraySlice<UInt8>) -> Bool {
+        word.count <= 9 && word.allSatisfy(isDigit) && word != [0x31]
     }
 
     private static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }

@@ -78,6 +78,29 @@ import Testing
         }
     }
 
+    @Test func `a version tells its device, and how it goes on as a document`() throws {
+        for device in ["laptop", "a b (c)", "host.local", "2026-01-01 00-00-00", "1"] {
+            for number in [1, 2, 17] {
+                let copy = try ItemName(name("a.txt", device: device, number: number))
+                #expect(ConflictNaming.device(of: copy) == device, "\(copy)")
+                let own = try #require(ConflictNaming.independent(of: copy))
+                #expect(ConflictNaming.original(of: own) == nil, "\(own)")
+                #expect(own.description.hasPrefix("a (\(device) 2026-"), "\(own)")
+                let second = try #require(ConflictNaming.independent(of: copy, number: 2))
+                #expect(second != own && ConflictNaming.original(of: second) == nil)
+            }
+        }
+        #expect(ConflictNaming.device(of: try ItemName("a.txt")) == nil)
+        #expect(ConflictNaming.independent(of: try ItemName("a.txt")) == nil)
+    }
+
+    @Test(arguments: ["a.txt", "Makefile", ".profile", "a.tar.gz", "a.", "é (x"])
+    func `all versions of a name begin alike`(original: String) throws {
+        let copy = try ItemName(name(original))
+        let beginnings = ConflictNaming.beginnings(of: try ItemName(original))
+        #expect(beginnings.contains { copy.bytes.starts(with: $0) && $0.last == 0x20 })
+    }
+
     @Test(arguments: [
         "a.txt", "a (conflicted copy).txt", "a (conflicted copy laptop 2026-11-20).txt",
         "a (conflicted copy laptop 2026-11-20 14-30-5).txt",

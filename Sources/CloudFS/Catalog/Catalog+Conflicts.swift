@@ -1,0 +1,77 @@
+import GRDB
+
+/// Documents and those versions of them that lost a race, which are files beside them.
+///
+/// Names alone tell which is whose version (`ConflictNaming`): every device sees the same, renaming
+/// or removing one ends it, and nothing can be out of date.
+extension CatalogReader {
+    /// Selects few more than the names that are wanted, by an index of its own.
+    static let isMarked = "instr(name, x'\(Hexadecimal.text(ConflictNaming.marker))') > 0"
+
+    /// At most `limit` marked names of the drive whose rows come after `position`, in that order,
+    /// and what they are versions of; `nil` for those that only look so.
+    func conflicts(
+        after position: Int64,
+        limit: Int
+    ) throws -> [(position: Int64, version: NameRecord, document: NameRecord?)] {
+        try Row.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT id, parent, name, item FROM name
+                    WHERE \(Self.isMarked) AND id > ? ORDER BY id LIMIT ?
+                    """
+            ),
+            arguments: [position, limit]
+        ).map { row in
+            let version = NameRecord(
+                parent: ItemID(row[1]),
+                name: row.bytes(2),
+                item: ItemID(row[3])
+            )
+            return (row[0], version, try document(of: version))
+        }
+    }
+
+    func conflictCount() throws -> Int {
+        try conflicts(after: 0, limit: .max).count { $0.document != nil }
+    }
+
+    /// Whether an item is a conflict version, or has some.
+    func isInConflict(_ id: ItemID) throws -> Bool {
+        guard let name = try name(of: id) else { return false }
+        return try document(of: name) != nil || !conflictVersions(of: name).isEmpty
+    }
+
+    /// The document that a file is a conflict version of.
+    func document(of version: NameRecord) throws -> NameRecord? {
+        guard let original = ConflictNaming.original(of: try ItemName(version.name)),
+            try isFile(version.item),
+            let record = try child(original.bytes, of: version.parent), record.item.kind == .file
+        else { return nil }
+        return NameRecord(parent: version.parent, name: original.bytes, item: record.id)
+    }
+
+    /// The conflict versions of a document; those with cut names are not found.
+    func conflictVersions(of document: NameRecord) throws -> [NameRecord] {
+        guard try isFile(document.item) else { return [] }
+        let name = try ItemName(document.name)
+        return try ConflictNaming.beginnings(of: name).flatMap { beginning in
+            // What comes behind all names that begin so: the last byte is a space.
+            let end = beginning.dropLast() + [0x21]
+            return try Row.fetchAll(
+                database.cachedStatement(
+                    sql: "SELECT name, item FROM name WHERE parent = ? AND name > ? AND name < ?"
+                ),
+                arguments: [document.parent.rawValue, beginning.asBlob, Array(end).asBlob]
+            ).map { row in
+                NameRecord(parent: document.parent, name: row.bytes(0), item: ItemID(row[1]))
+            }
+        }.filter { version in
+            try ConflictNaming.original(of: ItemName(version.name)) == name && isFile(version.item)
+        }
+    }
+
+    private func isFile(_ id: ItemID) throws -> Bool {
+        try item(id)?.item.kind == .file
+    }
+}

@@ -1,0 +1,79 @@
+import CloudFSControlAPI
+
+extension DriveControl {
+    func conflicts(_ page: PageRequest) async throws(CloudFSError) -> ConflictPage {
+        let start = Int64(try Self.offset(page.after))
+        return try await pool.engine {
+            try self.catalog.read { try self.conflictPage(after: start, page.limit, $0) }
+        }
+    }
+
+    private func conflictPage(
+        after start: Int64,
+        _ limit: Int,
+        _ reader: CatalogReader
+    ) throws -> ConflictPage {
+        var groups: [DrivePath: ConflictGroup] = [:]
+        var order: [DrivePath] = []
+        let found = try reader.conflicts(after: start, limit: limit)
+        for (_, version, document) in found {
+            guard let document, let key = try path(of: document.item, reader),
+                let shown = try self.version(version, reader)
+            else { continue }
+            if groups[key] == nil { order.append(key) }
+            groups[key, default: ConflictGroup(path: key, versions: [])].versions.append(shown)
+        }
+        return ConflictPage(
+            conflicts: order.compactMap { groups[$0] },
+            next: found.count == limit ? found.last.map { String($0.position) } : nil
+        )
+    }
+
+    private func version(
+        _ name: NameRecord,
+        _ reader: CatalogReader
+    ) throws -> ConflictGroup.Version? {
+        guard let path = try path(of: name.item, reader), let item = try reader.item(name.item)
+        else { return nil }
+        return ConflictGroup.Version(
+            path: path,
+            device: ConflictNaming.device(of: try ItemName(name.name)),
+            modified: item.item.metadata.modified.wire,
+            size: item.item.size
+        )
+    }
+
+    func resolve(
+        _ request: ConflictResolution,
+        for peer: ControlPeer
+    ) async throws(CloudFSError) -> ConflictOutcome {
+        try await pool.engine {
+            let id = try self.catalog.read { try self.find(request.path, $0).id }
+            let caller = Caller(
+                userID: peer.user,
+                groupID: peer.group,
+                processID: peer.process,
+                umask: 0
+            )
+            let resolved = try self.filesystem.resolve(
+                id,
+                request.keep == .this ? .keepThis : .keepAll,
+                for: caller
+            )
+            return try self.catalog.read { reader in
+                ConflictOutcome(
+                    path: try self.path(of: resolved.kept, reader) ?? request.path,
+                    removed: try resolved.removed.compactMap { try self.path(of: $0, reader) },
+                    renamed: try resolved.renamed.compactMap { try self.path(of: $0, reader) }
+                )
+            }
+        }
+    }
+
+    private func path(
+        of place: Filesystem.Resolved.Place,
+        _ reader: CatalogReader
+    ) throws -> DrivePath? {
+        try reader.path(of: place.parent).flatMap { DrivePath(names: $0 + [place.name.bytes]) }
+    }
+}
