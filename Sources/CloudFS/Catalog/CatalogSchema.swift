@@ -156,8 +156,9 @@ enum CatalogSchema {
     /// Which request of the kernel changed a folder's names or an item's attributes last.
     private static let fourth = "ALTER TABLE item ADD COLUMN request INTEGER"
 
-    /// Which is whose conflict version is told by names alone, so that all devices see the same.
-    /// The bytes are ` (conflicted copy `.
+    /// Which is whose conflict version is told by names alone.
+    ///
+    /// So all devices see the same. The bytes are ` (conflicted copy `.
     private static let fifth = """
         DROP INDEX item_conflict;
         ALTER TABLE item DROP COLUMN conflict_of;
