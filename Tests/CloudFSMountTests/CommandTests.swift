@@ -31,6 +31,16 @@ struct CommandTests {
         }
     }
 
+    @Test func `an item is found in a folder that was not listed yet`() async throws {
+        try await TestDrive.with(
+            TestMount.Options.latency("300ms"),
+            prepare: Filling(Self.fill)
+        ) { drive in
+            let shown = try await drive.run("cd folder/sub && cloudfs status two")
+            #expect(shown.contains("two"))
+        }
+    }
+
     @Test func `it finds the drive from any path, and says when there is none`() async throws {
         try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
             let inside = try await drive.run("cd folder/sub && cloudfs status two")

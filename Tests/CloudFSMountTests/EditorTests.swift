@@ -287,7 +287,7 @@ extension EditorTests {
     /// It holds the document open for writing between its saves, so what is stored twice before the
     /// document is closed is one upload.
     private static let office = """
-        import atexit, pathlib, subprocess, uno
+        import atexit, json, pathlib, sqlite3, subprocess, uno
         from com.sun.star.beans import PropertyValue
         from com.sun.star.connection import NoConnectException
 
@@ -365,9 +365,12 @@ extension EditorTests {
             for text in texts:
                 opened.Text.String = text
                 opened.store()
-                assert lock in names(".") and names(cloud) == ["document.odt"], names(".")
+                assert lock in names("."), names(".")
+                assert os.path.getsize(f"{cloud}/document.odt") > 0
+            eventually("others see who has it open", lambda: lock in names(cloud))
             opened.close(True)
             assert names(".") == ["document.odt"], names(".")
+            eventually("others see that nobody has", lambda: lock not in names(cloud))
             before = versions[-1]
             eventually("it is sent", lambda: attribute("version") != before)
             sent = in_cloud()
@@ -382,10 +385,19 @@ extension EditorTests {
         again = load(f"file://{cloud}/document.odt")
         assert again.Text.String == "third", again.Text.String
         again.close(True)
-        try:
-            desktop.terminate()
-        except uno.getClass("com.sun.star.lang.DisposedException"):
-            pass
+
+        # A crash leaves no lock behind.
+        load("file://" + document)
+        eventually("others see who has it open", lambda: lock in names(cloud))
+        drives = json.loads(subprocess.check_output(["cloudfs", "mounts", "--json"]))
+        state = next(drive["status"]["stateDirectory"] for drive in drives
+            if drive["mountpoint"] == os.getcwd())
+        catalog = sqlite3.connect(f"file:{state}/catalog.sqlite?mode=ro", uri=True)
+        eventually("it is known whose lock it is", lambda: catalog.execute(
+            "SELECT count(*) FROM owner_file WHERE is_kept").fetchone() == (1,))
+        end()
         office.wait(20)
+        eventually("it is gone here", lambda: names(".") == ["document.odt"])
+        eventually("it is gone for others", lambda: names(cloud) == ["document.odt"])
         """
 }

@@ -140,6 +140,44 @@ struct S3DriveTests {
     }
 
     @Test(arguments: S3TestServers.all)
+    func `devices that write one document by turns make no conflict`(
+        server: S3TestServer
+    ) async throws {
+        try await S3TestServers.withBucket(on: server) { bucket in
+            try await TestDrive.with(options: Self.options(server, bucket), slots: 2) { first in
+                try await first.run("touch log")
+                try await first.drain()
+                var options = Self.options(server, bucket)
+                options.arguments += ["--device-name", "second"]
+                try await first.withSecondDrive(options: options) { second in
+                    let writers = try [first, second].map { drive in
+                        try drive.start(
+                            """
+                            for turn in 1 2 3 4 5; do
+                                cloudfs coordinate --write log --timeout 2m -- \
+                                    sh -c 'echo \(drive.path) >> log' || exit 1
+                            done
+                            """
+                        )
+                    }
+                    for writer in writers {
+                        #expect(try await writer.wait(within: .seconds(120)) == 0)
+                    }
+                    for drive in [first, second] {
+                        try await eventually("all lines are there", within: .seconds(20)) {
+                            // Of a version that is being replaced a reader gets ESTALE.
+                            let text = try await drive.run("cat log || true")
+                            let lines = text.split(separator: "\n")
+                            return lines.count { $0 == first.path } == 5 && lines.count == 10
+                        }
+                        #expect(try await drive.names() == ["log"])
+                    }
+                }
+            }
+        }
+    }
+
+    @Test(arguments: S3TestServers.all)
     func `a folder of many objects moves whole, through a crash`(
         server: S3TestServer
     ) async throws {

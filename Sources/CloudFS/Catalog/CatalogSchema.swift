@@ -25,6 +25,9 @@ enum CatalogSchema {
         migrator.registerMigration("5") { database in
             try database.execute(sql: fifth)
         }
+        migrator.registerMigration("6") { database in
+            try database.execute(sql: sixth)
+        }
         return migrator
     }
 
@@ -164,5 +167,16 @@ enum CatalogSchema {
         ALTER TABLE item DROP COLUMN conflict_of;
         CREATE INDEX name_conflict ON name(id)
             WHERE instr(name, x'2028636f6e666c696374656420636f707920') > 0;
+        """
+
+    /// Files by which office programs tell who has a document open, and who made them.
+    private static let sixth = """
+        CREATE TABLE owner_file (
+            item INTEGER PRIMARY KEY REFERENCES item(id) ON DELETE CASCADE,
+            process INTEGER NOT NULL,
+            began INTEGER NOT NULL,
+            boot TEXT NOT NULL,
+            is_kept INTEGER NOT NULL DEFAULT 0 CHECK (is_kept IN (0, 1))
+        );
         """
 }

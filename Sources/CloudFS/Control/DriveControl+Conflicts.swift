@@ -47,7 +47,8 @@ extension DriveControl {
         _ request: ConflictResolution,
         for peer: ControlPeer
     ) async throws(CloudFSError) -> ConflictOutcome {
-        try await pool.engine {
+        await reach([request.path])
+        return try await pool.engine {
             let id = try self.catalog.read { try self.find(request.path, $0).id }
             let caller = Caller(
                 userID: peer.user,

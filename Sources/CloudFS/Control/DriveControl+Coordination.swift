@@ -12,6 +12,7 @@ extension DriveControl {
         for peer: ControlPeer,
         tell: @escaping @Sendable (ClaimEvent) -> Bool
     ) async throws(CloudFSError) {
+        await reach(order.intents.map(\.path))
         let purpose = Purpose.program(order.purpose ?? "\(peer.process).\(nextPurpose())")
         let claimant = Claimant(purpose, process: peer.process)
         let names = NamesInUse(filesystem.promisedNames)
@@ -94,9 +95,14 @@ extension DriveControl {
         }
         guard wish.access == .write, let name = wish.path.names.last,
             let folder = DrivePath(names: wish.path.names.dropLast())
-        else { throw CloudFSError(.notFound, "\(wish.path) does not exist") }
+        else {
+            throw try catalog.read { try absence(of: wish.path, $0) }
+        }
         let parent = try catalog.read { try find(folder, $0) }
         try Filesystem.requireFolder(parent)
+        guard parent.isListed else {
+            throw try catalog.read { try absence(of: wish.path, $0) }
+        }
         let place = PromisedNames.Place(parent: parent.id, name: name)
         return AccessIntent(item: names.number(place), access: access)
     }
@@ -222,6 +228,7 @@ extension DriveControl {
         for peer: ControlPeer,
         tell: @escaping @Sendable (PresenterEvent) -> Bool
     ) async throws(CloudFSError) {
+        await reach([order.path])
         let item = try await pool.engine { try self.catalog.read { try self.find(order.path, $0) } }
         let purpose = Purpose.program(order.purpose ?? "\(peer.process).\(nextPurpose())")
         let kinds = order.hears.map { Set($0.compactMap { PresenterMessage.Kind($0) }) }

@@ -3,6 +3,7 @@ import CloudFSControlAPI
 extension DriveControl {
     func items(_ query: ItemQuery) async throws(CloudFSError) -> ItemPage {
         let offset = try Self.offset(query.after)
+        await reach(query.paths)
         return try await pool.engine { try self.page(query, from: offset) }
     }
 
@@ -59,18 +60,6 @@ extension DriveControl {
         return Array(all.dropFirst(skip).prefix(limit))
     }
 
-    func find(
-        _ path: DrivePath,
-        _ reader: CatalogReader
-    ) throws(CloudFSError) -> ItemRecord {
-        do {
-            if let record = try reader.item(at: path.names) { return record }
-        } catch {
-            throw CloudFSError(.internalFailure, "the catalog cannot be read", cause: error)
-        }
-        throw CloudFSError(.notFound, "\(path) does not exist")
-    }
-
     private func item(_ id: ItemID, _ reader: CatalogReader) throws -> ItemStatus? {
         guard let record = try reader.item(id), let path = try path(of: id, reader) else {
             return nil
@@ -120,6 +109,7 @@ extension DriveControl {
     // MARK: - What can be asked of items
 
     func setPolicy(_ policy: PinPolicy, at path: DrivePath) async throws(CloudFSError) {
+        await reach([path])
         try await pool.engine {
             let record = try self.catalog.read { try self.find(path, $0) }
             try self.filesystem.setPolicy(policy.contentPolicy, of: record.id)
@@ -130,7 +120,8 @@ extension DriveControl {
         _ paths: [DrivePath],
         recursive: Bool
     ) async throws(CloudFSError) -> [ItemResult] {
-        try await pool.engine {
+        await reach(paths)
+        return try await pool.engine {
             var results: [ItemResult] = []
             for path in paths { results += self.evict(path, recursive: recursive) }
             return results
@@ -163,7 +154,8 @@ extension DriveControl {
     }
 
     func download(_ paths: [DrivePath]) async throws(CloudFSError) -> [ItemResult] {
-        try await pool.engine {
+        await reach(paths)
+        return try await pool.engine {
             paths.map { path in
                 do throws(CloudFSError) {
                     let record = try self.catalog.read { try self.find(path, $0) }

@@ -2,6 +2,7 @@ import CloudFSControlAPI
 
 extension DriveControl {
     func refresh(_ paths: [DrivePath]) async throws(CloudFSError) -> [ItemResult] {
+        await reach(paths)
         var results: [ItemResult] = []
         for path in paths {
             do throws(CloudFSError) {

@@ -147,6 +147,7 @@ extension Filesystem {
             }
             unnamed = nil
             if let ancestor { didSucceed(entry.attributes.id, to: ancestor) }
+            noteOwner(of: entry.attributes.id, named: name, caller)
             if let begun { return (entry, begun) }
             return (entry, try files.acquire(entry.attributes.id))
         } catch {

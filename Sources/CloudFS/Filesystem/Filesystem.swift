@@ -22,6 +22,7 @@ final class Filesystem: Sendable {
     let locks: LockCoordinator
     let lockClaims = LockClaims()
     let replaced: ReplacedFiles
+    let ownerNoted = Signal()
     let handles: HandleTable
     let hub: ChangeHub
     let connection: Connection

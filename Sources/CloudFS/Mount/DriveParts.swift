@@ -256,6 +256,7 @@ final class DriveParts: Sendable {
             group.addTask { await self.control.news.run() }
             group.addTask { await self.filesystem.replaced.run() }
             group.addTask { await self.filesystem.siblings.run() }
+            group.addTask { await self.filesystem.watchOwnerFiles() }
             group.addTask { await self.filesystem.evictor.run() }
             group.addTask { await self.leases.run() }
             group.addTask {

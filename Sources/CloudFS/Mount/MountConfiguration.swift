@@ -134,16 +134,17 @@ public struct MountConfiguration: Sendable, Equatable {
         self.deviceName = deviceName
     }
 
-    /// Lock and swap files of editors, and what desktops leave in every folder they look at.
+    /// Swap files of editors, and what desktops leave in every folder they look at.
+    ///
+    /// Lock files of office programs are no part of it: they tell other devices who has a document
+    /// open (`OwnerFileName`).
     ///
     /// A name is here only if files of that name are never documents and never become one by a
     /// rename. So `*.tmp`, `*~`, `*.bak`, `*.part` and `._*` are synced like any other file, and
     /// so is `.Trash-*`: what one machine threw away can be brought back on another, and throwing
     /// a placeholder away needs no download.
     public static let defaultIgnore = [
-        ".~lock.*#",  // LibreOffice: who has the document open
-        "~$*",  // Microsoft Office: the same
-        ".#*",  // Emacs: the same, as a symbolic link
+        ".#*",  // Emacs: who has the document open, as a symbolic link
         "#*#",  // Emacs: unsaved work, to be recovered on this machine
         ".*.sw[a-px]",  // vim: swap files
         ".sw[a-px]",  // vim: swap files of buffers without a name

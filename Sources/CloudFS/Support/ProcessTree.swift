@@ -38,7 +38,7 @@ enum ProcessTree {
     }
 
     /// The beginning of a file.
-    private static func text(of path: String) -> [UInt8]? {
+    static func text(of path: String) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }

@@ -215,6 +215,8 @@ extension RemoteApplier {
                 return (try takeOverVersion(&state, id, remote, in: folder), [])
             case .compareOrKeepBoth where isOnTheMove || claim == nil:
                 return ([], [])
+            case .compareOrKeepBoth where OwnerFileName.matches(remote.name.bytes):
+                return try giveWay(&state, id, remote, in: folder)
             case .compareOrKeepBoth:
                 return (try keepBoth(&state, id, remote, in: folder), [])
             case .recordNewer:
@@ -283,6 +285,29 @@ extension RemoteApplier {
             if try writer.reader.effectivePolicy(of: id) == .pinned {
                 try writer.setWanted(true, of: id)
             }
+        }
+        return ([.content(id)], try files.reload(&state, id))
+    }
+
+    /// Takes the cloud's version, and none of ours: of two lock files the first one counts.
+    private func giveWay(
+        _ state: inout OpenFile.State,
+        _ id: ItemID,
+        _ remote: RemoteItem,
+        in folder: ItemID
+    ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action]) {
+        let base = (state.base ?? BaseRecord(of: id, in: folder, remote)).with(remote)
+        try catalog.write { writer in
+            try writer.setBase(base)
+            try writer.clearNewer(of: id)
+            try writer.markClean(id)
+            try writer.dropContent(of: try writer.reader.existing(id))
+            try writer.setSize(remote.size, of: id)
+            if try writer.reader.item(withDocument: remote.documentID) == nil {
+                try writer.setDocument(remote.documentID, of: id)
+            }
+            try writer.takeOverMetadata(of: remote, for: id, at: files.clocks.now())
+            try writer.removeOwnerFile(id)
         }
         return ([.content(id)], try files.reload(&state, id))
     }

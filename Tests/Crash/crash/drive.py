@@ -55,6 +55,9 @@ class Drive:
         self.runtime = folder / "run"
         for path in (self.cloud, self.mount, self.runtime, folder / "home"):
             path.mkdir()
+        # A program that starts while the drive is away must not work in the bare folder. Where a
+        # file system cannot forbid that, the next mount refuses a folder that is not empty.
+        run("chattr", "+i", str(self.mount))
         programs = os.environ.get("CLOUDFS_BINARIES", ".build/debug")
         self.programs = Path(programs).resolve()
         self.environment = os.environ | {
@@ -236,6 +239,7 @@ class Drive:
             time.sleep(0.05)
         if self.lingers:
             print("a daemon cannot be ended", flush=True)
+        run("chattr", "-i", str(self.mount))
 
 
 class Watchdog:
