@@ -171,3 +171,12 @@ extension RemoteApplier {
         }
     }
 }
+
+extension CatalogReader {
+    /// Whether a folder was not deleted here.
+    ///
+    /// What was put into one that was, nobody would see; and its deletion would wait for it.
+    func isKept(_ folder: ItemID) throws -> Bool {
+        try folder == .root || name(of: folder) != nil
+    }
+}

@@ -163,7 +163,7 @@ final class RemoteApplier: Sendable {
         try catalog.read { reader in
             let path = try reader.remotePath(of: folder)
             let record = try reader.item(folder)
-            guard try folder == .root || reader.name(of: folder) != nil else { return nil }
+            guard try reader.isKept(folder) else { return nil }
             guard let path, let record else {
                 throw CloudFSError(.notFound, "the cloud does not have the folder", item: folder)
             }
@@ -356,14 +356,16 @@ final class RemoteApplier: Sendable {
     }
 
     /// Whether a path still means the folder it meant when its listing began: neither it nor a
-    /// folder above was moved by this machine meanwhile.
+    /// folder above was moved by this machine meanwhile, and nobody deleted it here.
     private func isStill(
         _ folder: ItemID,
         at path: RemotePath,
         since mark: UInt64,
         _ reader: CatalogReader
     ) throws -> Bool {
-        guard try reader.remotePath(of: folder) == path else { return false }
+        guard try reader.remotePath(of: folder) == path, try reader.isKept(folder) else {
+            return false
+        }
         var current: ItemID? = folder
         while let id = current {
             if mutations.blurs(id, since: mark) { return false }
