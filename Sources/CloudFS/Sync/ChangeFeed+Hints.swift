@@ -1,23 +1,33 @@
 extension ChangeFeed {
-    /// The folder a hint speaks of, or the nearest one above that is known; below it, if asked for.
+    /// The folder a hint speaks of, or the nearest one above that is known, and what was there a
+    /// short while ago; below them, if asked for.
     func folders(
         for path: RemotePath,
         isSubtree: Bool,
         _ reader: CatalogReader
     ) throws -> [ItemID] {
-        var path = path
-        if try reader.folder(at: path, root: root) == nil {
-            applier.whereabouts.noteUnknown(path)
-        }
-        while true {
-            if let folder = try reader.folder(at: path, root: root) {
-                guard isSubtree else { return [folder] }
-                return try reader.descendants(of: folder).filter {
-                    try reader.item($0)?.item.kind == .folder && reader.base(of: $0) != nil
-                }
+        let whereabouts = applier.whereabouts
+        let now = applier.files.clocks.elapsed()
+        if try reader.folder(at: path, root: root) == nil { whereabouts.noteUnknown(path) }
+        var folders = try whereabouts.formerly(at: path, root: root, reader, at: now)
+        folders.insert(try nearestFolder(to: path, reader))
+        guard isSubtree else { return Array(folders) }
+        return try folders.flatMap { folder in
+            try reader.descendants(of: folder).filter {
+                try reader.item($0)?.item.kind == .folder && reader.base(of: $0) != nil
             }
-            guard !path.isRoot else { return [] }
+        }
+    }
+
+    private func nearestFolder(
+        to path: RemotePath,
+        _ reader: CatalogReader
+    ) throws -> ItemID {
+        var path = path
+        while !path.isRoot {
+            if let folder = try reader.folder(at: path, root: root) { return folder }
             path = path.parent
         }
+        return root
     }
 }

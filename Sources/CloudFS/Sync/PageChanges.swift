@@ -116,15 +116,16 @@ struct PageChanges {
     private mutating func displace(_ base: BaseRecord) throws {
         hasRearranged = true
         let old = try ItemName(base.name)
+        let item = try reader.existing(base.item).item
         let isEdited =
-            try reader.existing(base.item).item.content.cleanliness != .clean
-            || applier.files.live(base.item) != nil
+            item.content.cleanliness != .clean || applier.files.live(base.item) != nil
         let free =
             isEdited
             ? try applier.conflictName(for: old, in: folder, reader)
             : try ItemName(".cloudfs-displaced-\(base.item)")
         var displaced = base
         displaced.name = free.bytes
+        applier.whereabouts.noteLeft(base, by: item.kind, at: applier.files.clocks.elapsed())
         try writer.setBase(displaced)
         guard let name = try reader.name(of: base.item), name.parent == folder,
             name.name == base.name
@@ -144,6 +145,8 @@ struct PageChanges {
         let name = try reader.name(of: id)
         let isInPlace = name?.parent == base.parent && name?.name == base.name
         let old = base
+        let kind = try reader.existing(id).item.kind
+        applier.whereabouts.noteLeft(old, by: kind, at: applier.files.clocks.elapsed())
         base.parent = folder
         base.name = remote.name.bytes
         try writer.setBase(base)

@@ -139,7 +139,8 @@ extension Uploader {
         return try await sending(sent, .moveSent) { () async throws(CloudFSError) in
             try await provider.move(from: source, to: target, base: base.version)
         } _: { remote in
-            try self.catalog.write { writer in
+            self.noteLeft(base, facts)
+            return try self.catalog.write { writer in
                 let isSame = try writer.recordBase(
                     BaseRecord(of: id, in: parent, remote),
                     replacing: base,
@@ -149,6 +150,13 @@ extension Uploader {
                 return try self.goesOn(id, writer)
             }
         }
+    }
+
+    /// Notes that the cloud has an item no longer where it was.
+    func noteLeft(_ base: BaseRecord?, _ facts: OutboxFacts) {
+        guard let base else { return }
+        let now = clocks.elapsed()
+        applier.whereabouts.noteLeft(base, by: facts.record.item.kind, at: now)
     }
 
     /// Takes over what an answer tells beside what was sent: somebody else may have changed it, and

@@ -148,6 +148,7 @@ extension Uploader {
             !sent.isMove
         else {
             return try await pool.engine {
+                if sent.isMove { self.noteLeft(facts.base, facts) }
                 try self.catalog.write { writer in
                     let isSame = try writer.recordBase(
                         known,

@@ -4,18 +4,28 @@ import Synchronization
 /// moved them, or what is above them.
 ///
 /// What changed in such a folder is seen as soon as this machine has heard of the move; until then
-/// nobody lists it again.
+/// nobody lists it again. And the other way round: news of before a move may come after it.
 final class Whereabouts: Sendable {
     private struct State {
         /// Where known folders were not found.
         var missed: [ItemID: RemotePath] = [:]
         /// Where hints said that something changed, and no known folder is.
         var unknown: Set<RemotePath> = []
+        /// Where folders were before they moved, a short while ago.
+        var former: [Former] = []
+    }
+
+    private struct Former {
+        var folder: ItemID
+        var place: RemoteMutations.Place
+        var end: Duration
     }
 
     private let state = Mutex(State())
     /// Beyond that, the next comparison of everything finds what changed.
     private static let limit = 1_000
+    /// Much longer than news is on its way while the cloud is in reach.
+    private static let newsTime = Duration.seconds(120)
 
     /// Notes that the cloud has no folder where this one was thought to be.
     func noteMissed(_ folder: ItemID, at path: RemotePath) {
@@ -30,6 +40,47 @@ final class Whereabouts: Sendable {
         state.withLock { state in
             guard state.unknown.count < Self.limit else { return }
             state.unknown.insert(path)
+        }
+    }
+
+    /// Notes that an item has left its place in the cloud, before the catalog says so; only folders
+    /// matter.
+    func noteLeft(_ base: BaseRecord, by kind: ItemKind, at now: Duration) {
+        guard kind == .folder, let parent = base.parent else { return }
+        let place = RemoteMutations.Place(parent: parent, name: base.name)
+        state.withLock { state in
+            state.former.removeAll { $0.end <= now }
+            guard state.former.count < Self.limit else { return }
+            let end = now + Self.newsTime
+            state.former.append(Former(folder: base.item, place: place, end: end))
+        }
+    }
+
+    /// The folders that a path may have meant a short while ago, and now means no longer.
+    func formerly(
+        at path: RemotePath,
+        root: ItemID,
+        _ reader: CatalogReader,
+        at now: Duration
+    ) throws -> Set<ItemID> {
+        let all = state.withLock { $0.former.filter { $0.end > now } }
+        guard !all.isEmpty else { return [] }
+        let former = Dictionary(grouping: all, by: \.place)
+        var found: Set<ItemID> = [root]
+        for name in path.names {
+            var children: Set<ItemID> = []
+            for folder in found {
+                let place = RemoteMutations.Place(parent: folder, name: name.bytes)
+                children.formUnion(former[place, default: []].map(\.folder))
+                if let base = try reader.base(named: name.bytes, in: folder) {
+                    children.insert(base.item)
+                }
+            }
+            found = children
+        }
+        return try found.filter { folder in
+            guard let current = try reader.remotePath(of: folder) else { return false }
+            return try current != path && reader.existing(folder).item.kind == .folder
         }
     }
 
