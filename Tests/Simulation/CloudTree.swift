@@ -14,6 +14,8 @@ struct CloudTree {
         var keepsOpenVersions = true
         /// Whether a move makes another version.
         var moveChangesVersion = false
+        /// Whether names that differ in case or in normal form only are one.
+        var foldsNames = false
         var pageSize = 1_000
     }
 
@@ -114,14 +116,26 @@ struct CloudTree {
         return (folder, name)
     }
 
+    /// - Parameter moved: What is to be moved there: its own name, spelt otherwise, is free for it.
     private func freeRoom(
-        for path: RemotePath
+        for path: RemotePath,
+        movedFrom moved: Int? = nil
     ) throws(CloudFSError) -> (folder: Node, name: ItemName) {
         let room = try room(for: path)
-        guard room.folder.children[room.name.bytes] == nil else {
-            throw CloudFSError(.exists, "\(path) exists already")
-        }
+        let children = room.folder.children
+        let isTaken =
+            children[room.name.bytes] != nil
+            || (traits.foldsNames
+                && children.contains { name, number in
+                    number != moved && Self.folded(name) == Self.folded(room.name.bytes)
+                })
+        guard !isTaken else { throw CloudFSError(.exists, "\(path) exists already") }
         return room
+    }
+
+    /// Strings in two normal forms are equal.
+    private static func folded(_ name: [UInt8]) -> String {
+        String(decoding: name, as: UTF8.self).lowercased()
     }
 
     /// - Returns: The item at `path`, if it is the version that is meant; of a folder, the folder.
@@ -230,7 +244,7 @@ struct CloudTree {
         if destination.names.starts(with: source.names), destination != source {
             throw CloudFSError(.invalidArgument, "\(source) cannot be moved into itself")
         }
-        let (folder, name) = try freeRoom(for: destination)
+        let (folder, name) = try freeRoom(for: destination, movedFrom: node.number)
         guard let parent = node.parent else {
             throw CloudFSError(.denied, "the root cannot be moved")
         }

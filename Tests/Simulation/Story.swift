@@ -15,6 +15,9 @@ final class Story: Sendable {
 
     var ledger: Ledger { simulation.ledger }
 
+    /// From here on the cloud of every fourth seed folds names.
+    private static let firstFolding: UInt64 = 1_000_000
+
     init(_ simulation: Simulation, folder: String) {
         self.simulation = simulation
         var random = SeededRandom(seed: simulation.seed)
@@ -27,6 +30,8 @@ final class Story: Sendable {
         traits.keepsOpenVersions = draw(2) == 0
         traits.moveChangesVersion = draw(2) == 0
         traits.pageSize = draw(4) == 0 ? 2 : 1_000
+        // Not drawn: each seed before would tell another story.
+        traits.foldsNames = simulation.seed >= Self.firstFolding && simulation.seed % 4 == 0
         let cloud = SimulatedCloud(traits)
         var weather = NetworkLink.Weather()
         if limits.hasFaults, draw(4) != 0 {

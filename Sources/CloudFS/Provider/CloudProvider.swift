@@ -97,6 +97,8 @@ public struct MetadataUpdate: Sendable, Equatable {
 /// - Paths name where an item is *in the cloud*; a path that is gone throws `notFound`, and only
 ///   when the provider is certain of it. Whatever it cannot tell is `offline` or `timedOut`.
 /// - `.cloudfs` at the root is the provider's own room: never listed, never addressed from outside.
+/// - Names are compared byte by byte: an item is found under the name that listings tell, and under
+///   no other. Where the cloud takes several names for one, all but that are refused with `exists`.
 /// - Listings are complete or throw; folders never list themselves; names arrive as stored.
 /// - A fetch delivers the asked range of exactly the asked version, in order and without gaps,
 ///   or throws `remoteChanged`. It never mixes two versions.

@@ -253,7 +253,12 @@ final class Uploader: Sendable {
                 // The cloud is not as the catalog says: look, let the reconciler decide, go on.
                 // Whoever gives up has asked too, or listings would go on leaving the item out.
                 try await hear(id)
-                guard refreshes < 3 else { throw error }
+                guard refreshes < 3 else {
+                    guard error.code == .exists, try await leaveToTwin(id, facts.facts.place) else {
+                        throw error
+                    }
+                    return
+                }
                 refreshes += 1
                 last = nil
                 try await look(at: facts)
