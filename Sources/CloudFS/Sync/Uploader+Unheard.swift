@@ -23,6 +23,9 @@ extension Uploader {
     /// Notes a request that is about to be sent; blocks on the disk.
     func note(_ sent: SentRecord) throws(CloudFSError) {
         try catalog.write { writer in
+            guard try writer.reader.item(sent.item) != nil else {
+                throw CloudFSError(.notFound, "it is gone since the decision", item: sent.item)
+            }
             try writer.note(sent)
             // Removed since the decision, it has no row any more: somebody has to ask all the same.
             if try writer.reader.outboxEntry(of: sent.item) == nil {
