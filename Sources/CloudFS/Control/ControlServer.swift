@@ -19,6 +19,8 @@ final class ControlServer: Service {
     private let logger: Logger
     private let pool = BlockingPool(name: "cloudfs-control", width: 1)
     private let whenReady: @Sendable () -> Void
+    private let arrivals = Arrivals()
+    private let listener = Mutex<(any Channel)?>(nil)
 
     /// Prepares the folder of the socket and checks that no other daemon serves the mountpoint.
     ///
@@ -56,7 +58,7 @@ final class ControlServer: Service {
             result = .failure(error)
         }
         do {
-            let published = published.withLock { $0 }
+            let published = takePublished()
             try await pool.run { [socket] in try socket.remove(published) }
         } catch {
             logger.warning("the control socket was not removed", metadata: ["error": "\(error)"])
@@ -64,12 +66,32 @@ final class ControlServer: Service {
         try result.get()
     }
 
+    /// The socket that is there; once, as what is there later is another daemon's.
+    private func takePublished() -> ControlSocket.Published? {
+        published.withLock { published in
+            defer { published = nil }
+            return published
+        }
+    }
+
     private func serve() async throws {
         let (listening, listens) = AsyncStream.makeStream(of: Void.self)
-        let server = server { listens.finish() }
+        let server = server { [self] channel in
+            listener.withLock { $0 = channel }
+            listens.finish()
+        }
         try await withThrowingTaskGroup(of: Ending.self) { group in
-            group.addTask {
-                try await server.run()
+            group.addTask { [self] in
+                // A task of its own: it must not be cancelled while somebody comes.
+                let running = Task { try await server.run() }
+                try await withTaskCancellationHandler {
+                    try await running.value
+                } onCancel: {
+                    Task {
+                        await letAllIn()
+                        running.cancel()
+                    }
+                }
                 return .served
             }
             group.addTask { [self, pool, socket, whenReady] in
@@ -93,6 +115,38 @@ final class ControlServer: Service {
         }
     }
 
+    /// Waits until everybody who has come is handled, and nobody else can come.
+    private func letAllIn() async {
+        let published = takePublished()
+        let seconds = max(1, Int(limits.shutdown.components.seconds))
+        do {
+            try await pool.run { [socket] in
+                try socket.withdraw(published, within: seconds)
+            }
+            try await letArrive()
+            // For who had found the socket before, and comes to it after the last one.
+            try await listener.withLock { $0 }?.close()
+            try await letArrive()
+        } catch {
+            logger.debug("the control socket ends early", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// How often a connection goes from loop to loop until it is counted as an arrival, and more.
+    private static let hops = 8
+
+    private func letArrive() async throws {
+        for _ in 0..<Self.hops {
+            for loop in MultiThreadedEventLoopGroup.singleton.makeIterator() {
+                try await loop.submit {}.get()
+            }
+        }
+        let end = ContinuousClock.now + limits.shutdown
+        while !arrivals.isEmpty, ContinuousClock.now < end {
+            try await Task.sleep(for: .milliseconds(2))
+        }
+    }
+
     /// What ended in `serve`.
     private enum Ending: Sendable {
         case published
@@ -103,7 +157,7 @@ final class ControlServer: Service {
     /// Hummingbird's server, without its `Application`: that formats a date every second, by a
     /// timer that wakes an idle machine several times each time.
     private func server(
-        whenListening: @escaping @Sendable () -> Void
+        whenListening: @escaping @Sendable (any Channel) -> Void
     ) -> Server<PeerCheckedChannel> {
         let gate = RequestGate(width: limits.concurrentRequests)
         let routes = ControlRoutes(
@@ -126,6 +180,7 @@ final class ControlServer: Service {
             ),
             unread: TimeAmount(limits.unread),
             serves: limits.serves,
+            arrivals: arrivals,
             logger: logger
         )
         return Server(
@@ -134,7 +189,7 @@ final class ControlServer: Service {
                 address: .unixDomainSocket(path: socket.privatePath),
                 availableConnectionsDelegate: MaximumAvailableConnections(limits.connections)
             ),
-            onServerRunning: { _ in whenListening() },
+            onServerRunning: { whenListening($0) },
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             logger: quietLogger
         )

@@ -80,6 +80,21 @@ struct ControlSocket: Sendable {
         try Self.unlinkIfPresent(directory.recordPath(mountpoint: record.mountpoint))
     }
 
+    /// Takes the socket away from where clients look for it, and waits until all who came before
+    /// were let in: they stand in one queue with the last one, which is answered.
+    ///
+    /// - Parameter seconds: How long the answer is waited for.
+    func withdraw(_ published: Published?, within seconds: Int) throws(CloudFSError) {
+        do {
+            let folder = try lockFolder()
+            defer { close(folder) }
+            guard let published, Published(path) == published else { return }
+            guard rename(path, privatePath) == 0 else { throw Self.failure(path, errno) }
+            try Self.unlinkIfPresent(directory.recordPath(mountpoint: record.mountpoint))
+        }
+        SocketProbe.awaitAnswer(privatePath, within: seconds)
+    }
+
     private func checkIsFree() throws(CloudFSError) {
         switch SocketProbe.ask(path) {
         case .stale, .absent:

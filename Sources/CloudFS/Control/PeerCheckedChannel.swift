@@ -2,6 +2,7 @@ import Glibc
 import HummingbirdCore
 import Logging
 import NIOCore
+import Synchronization
 
 /// HTTP/1.1 for processes of our own user and root, and for nobody else.
 ///
@@ -15,10 +16,13 @@ struct PeerCheckedChannel: ServerChildChannel {
     let unread: TimeAmount
     /// Whose processes are served.
     let serves: @Sendable (_ user: UInt32) -> Bool
+    /// Counts connections that were accepted and are not handled yet.
+    let arrivals: Arrivals
     /// Where refusals are told: the server's own logger is quiet.
     let logger: Logger
 
     func setup(channel: any Channel, logger quiet: Logger) -> EventLoopFuture<Value> {
+        arrivals.add(1)
         let setup = Self.peer(of: channel).flatMapThrowing { peer in
             guard serves(peer.user) else {
                 logger.warning(
@@ -32,11 +36,15 @@ struct PeerCheckedChannel: ServerChildChannel {
             base.setup(channel: channel, logger: quiet)
         }
         // Nobody else closes a connection whose setup failed.
-        setup.whenFailure { _ in channel.close(promise: nil) }
+        setup.whenFailure { [arrivals] _ in
+            arrivals.add(-1)
+            channel.close(promise: nil)
+        }
         return setup
     }
 
     func handle(value: Value, logger: Logger) async {
+        arrivals.add(-1)
         await base.handle(value: value, logger: logger)
     }
 
@@ -51,6 +59,18 @@ struct PeerCheckedChannel: ServerChildChannel {
             name: NIOBSDSocket.Option(rawValue: CInt(SO_PEERCRED))
         )
     }
+}
+
+/// How many connections are between their arrival and whoever handles them.
+///
+/// A server that is cancelled then forgets them, which ends the process: NIO wants each of them
+/// to be closed by its owner, and they have none.
+final class Arrivals: Sendable {
+    private let count = Atomic(0)
+
+    func add(_ number: Int) { count.add(number, ordering: .relaxed) }
+
+    var isEmpty: Bool { count.load(ordering: .relaxed) == 0 }
 }
 
 /// Closes a connection whose peer does not take what was written to it.

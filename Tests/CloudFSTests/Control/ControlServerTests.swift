@@ -2,6 +2,7 @@ import CloudFSClient
 import CloudFSControlAPI
 import Glibc
 import HTTPTypes
+import Logging
 import Synchronization
 import Testing
 
@@ -132,6 +133,44 @@ import Testing
             try await client.drain(timeout: .milliseconds(50))
         }
         #expect(remaining.waiting > 0)
+    }
+
+    @Test func `regression: clients that come while it ends do no harm`() async throws {
+        for _ in 0..<50 {
+            let (ready, isReady) = AsyncStream.makeStream(of: Void.self)
+            var logger = Logger(label: "test")
+            logger.logLevel = .critical
+            let server = try ControlServer(
+                drive: FakeDrive(),
+                record: DriveRecord(
+                    mountpoint: "/mnt/drive",
+                    containerURL: "local:/srv/cloud",
+                    stateDirectory: "/var/lib/drive",
+                    pid: getpid()
+                ),
+                directory: folder.directory,
+                logger: logger,
+                whenReady: { isReady.finish() }
+            )
+            let running = Task { try await server.run() }
+            for await _ in ready {}
+            let path = server.socketPath
+            await withTaskGroup(of: Void.self) { group in
+                for _ in 0..<4 {
+                    group.addTask {
+                        // Until there is nobody to connect to.
+                        while (try? RawConnection(path, isRequired: false)) != nil {
+                            await Task.yield()
+                        }
+                    }
+                }
+                group.addTask {
+                    try? await Task.sleep(for: .milliseconds(2))
+                    running.cancel()
+                    _ = await running.result
+                }
+            }
+        }
     }
 
     static func item(_ text: String) throws -> ItemStatus {
