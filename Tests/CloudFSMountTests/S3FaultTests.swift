@@ -79,6 +79,30 @@ struct S3FaultTests {
         }
     }
 
+    @Test func `regression: a large file whose move was interrupted is nobody else's`()
+        async throws
+    {
+        let server = try await FakeS3Server.start()
+        try await TestDrive.with(options: Self.options(server)) { drive in
+            // Sent in parts, it has another tag as soon as it was copied.
+            try await drive.run("head -c 9000000 /dev/zero > file")
+            try await drive.drain()
+            server.add(FakeS3Fault(.slowDown(), count: nil, on: .copy))
+            try await drive.run(
+                """
+                head -c 9000000 /dev/urandom > "$SCRATCH/new"
+                cp "$SCRATCH/new" file; mv file moved
+                """
+            )
+            try await eventually("the move is tried") { server.requestCount(.copy) > 0 }
+            try await drive.mount.kill9()
+            server.removeFaults()
+            let drive = try await drive.again()
+            try await drive.drain()
+            try await drive.run("[ \"$(ls)\" = moved ]; cmp moved \"$SCRATCH/new\"")
+        }
+    }
+
     /// What is wrong with a bucket, and words that the sentence must have.
     enum Fault: String, CaseIterable, Sendable {
         case noBucket

@@ -68,13 +68,13 @@ extension Uploader {
             try self.catalog.read { try OutboxFacts(of: id, in: $0, isIgnored: self.isIgnored) }
         }
         guard let facts, let sent = facts.sent else { return }
-        guard let path = facts.sentPath, let remote = try await outcome(of: sent, facts, at: path)
+        guard let path = facts.sentPath, let outcome = try await outcome(of: sent, facts, at: path)
         else { return try await forget(sent) }
         logger.info(
             "the cloud has what was sent before",
             metadata: ["item.id": "\(id)", "path": "\(path)"]
         )
-        try await take(remote, of: sent, facts)
+        try await take(outcome, of: sent, facts)
         mutations.end(id, at: sent.places)
         await provider.announce(path)
     }
@@ -84,18 +84,27 @@ extension Uploader {
         mutations.end(sent.item, at: sent.places)
     }
 
+    /// What a request made.
+    private struct Outcome {
+        var item: RemoteItem
+        /// Whether a move was ended just now, and not only found to be: nobody but the move has
+        /// changed its version, as it does in some clouds.
+        var isAnswer = false
+    }
+
     /// - Returns: What the request made; `nil` if it was not carried out, or is undone.
     private func outcome(
         of sent: SentRecord,
         _ facts: OutboxFacts,
         at path: RemotePath
-    ) async throws(CloudFSError) -> RemoteItem? {
+    ) async throws(CloudFSError) -> Outcome? {
         do throws(CloudFSError) {
             if sent.isMove, let base = facts.base, sent.isFrom(base),
                 let source = facts.remotePath
             {
                 // Begun, it must be ended: in some clouds a move is many steps.
-                return try await provider.move(from: source, to: path, base: base.version)
+                let item = try await provider.move(from: source, to: path, base: base.version)
+                return Outcome(item: item, isAnswer: true)
             }
         } catch  where error.code == .exists {
             return nil
@@ -106,7 +115,7 @@ extension Uploader {
         }
         do throws(CloudFSError) {
             let remote = try await look(at: path)
-            return facts.isOutcome(remote, of: sent) ? remote : nil
+            return facts.isOutcome(remote, of: sent) ? Outcome(item: remote) : nil
         } catch  where error.code == .notFound || error.code == .notDirectory {
             return nil
         }
@@ -131,13 +140,14 @@ extension Uploader {
 
     /// Stores what a request turned out to have made, as its answer would have been.
     private func take(
-        _ remote: RemoteItem,
+        _ outcome: Outcome,
         of sent: SentRecord,
         _ facts: OutboxFacts
     ) async throws(CloudFSError) {
+        let remote = outcome.item
         var base = BaseRecord(of: sent.item, in: sent.parent, remote)
         var isKnown = true
-        if sent.isMove, facts.facts.kind == .file, let moved = facts.base,
+        if sent.isMove, !outcome.isAnswer, facts.facts.kind == .file, let moved = facts.base,
             moved.version.content != base.version.content
         {
             // Somebody has written it in its new place: what is here is the version that was moved,
