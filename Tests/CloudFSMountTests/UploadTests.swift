@@ -194,4 +194,20 @@ struct UploadTests {
             #expect(try drive.cloud.paths() == ["doc"])
         }
     }
+
+    @Test func `regression: a removed file gives its room back once the cloud heard of it`()
+        async throws
+    {
+        try await TestDrive.with { drive in
+            try await drive.run("head -c 100000 /dev/zero > file")
+            try await drive.drain()
+            try await drive.run("rm file")
+            try await drive.drain()
+            let content = "\(drive.mount.state)/content"
+            try await eventually("nothing is left of its bytes") {
+                let found = try await Shell.run(["find", content, "-type", "f"])
+                return found.status == 0 && found.output.isEmpty
+            }
+        }
+    }
 }

@@ -308,6 +308,7 @@ final class RemoteApplier: Sendable {
             }
             listing.isMarked = changed.isMarked
             hub.publish(changed.changes)
+            if changed.hasDiscarded { files.discards.raise() }
             if changed.hasWanted { files.wanted.raise() }
             listing.outcome.unlisted += changed.unlisted
             listing.outcome.doubted += changed.doubted

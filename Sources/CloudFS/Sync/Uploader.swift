@@ -302,6 +302,9 @@ final class Uploader: Sendable {
         of state: OpenFile.State?
     ) throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
         let isOpen = state != nil
+        var isErased = false
+        // What was erased has content to be unlinked, once that is committed.
+        defer { if isErased { files.discards.raise() } }
         return try catalog.write { writer in
             guard
                 var facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: self.isIgnored)
@@ -313,7 +316,10 @@ final class Uploader: Sendable {
             case .hold: try writer.setHeld(true, of: id)
             case .erase:
                 try writer.dequeue(id)
-                if !isOpen { try writer.erase(id) }
+                if !isOpen {
+                    try writer.erase(id)
+                    isErased = true
+                }
             default: return (step, facts)
             }
             return nil
