@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--power", choices=["ext4", "xfs"])
     parser.add_argument("--fail", action="store_true")
     parser.add_argument("--workers", action="store_true")
+    parser.add_argument("--seconds", type=float)
     parser.add_argument("--reread", action="store_true")
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--point", action="append", default=[], choices=points.names())
@@ -40,7 +41,7 @@ def main() -> int:
         if options.fail:
             missed = run.fail_each(list(options.point))
         elif options.workers:
-            missed = run.outlive_each(options.kills, list(options.point))
+            missed = run.outlive_each(options.kills, list(options.point), options.seconds)
         elif options.power:
             run.cut_often(options.kills)
         else:

@@ -38,6 +38,8 @@ class Run:
         self.tolerates_errors = False
         self.is_cut = False
         self.kills = 0
+        # After so many every workload must have come to something.
+        self.many = 10
         self.hits: dict[str, int] = {}
         self.tries: dict[str, int] = {}
 
@@ -216,12 +218,18 @@ class Run:
 
     # Workers
 
-    def outlive_each(self, count: int, only: list[str]) -> list[str]:
-        """Workers end at every point and at random moments, and no program may notice."""
+    def outlive_each(self, count: int, only: list[str], seconds: float | None) -> list[str]:
+        """Workers end at every point and at random moments, and no program may notice.
+
+        With `seconds` it ends then, and gives no point that was missed.
+        """
         waiting = [name for name in only or points.names() if not points.is_at_start(name)]
         wanted = list(waiting)
+        # Each round ends about three.
+        self.many *= 3
         self.random.shuffle(waiting)
-        while self.kills < count or waiting:
+        end = time.monotonic() + (seconds or 0)
+        while (self.kills < count or waiting) if seconds is None else time.monotonic() < end:
             point = waiting.pop(0) if waiting else None
             begun, before = time.monotonic(), self.kills
             self.outlive_once(point)
@@ -231,7 +239,7 @@ class Run:
                   flush=True)
             if point and point not in self.hits and self.tries[point] < 4:
                 waiting.append(point)
-        return [name for name in wanted if name not in self.hits]
+        return [name for name in wanted if name not in self.hits] if seconds is None else []
 
     def outlive_once(self, point: str | None) -> None:
         self.start()
@@ -381,7 +389,7 @@ class Run:
             lines.append("nothing was ended")
         if missed:
             lines.append("never reached: " + ", ".join(missed))
-        if self.kills >= 10 or self.tolerates_errors:
+        if self.kills >= self.many or self.tolerates_errors:
             lines += [f"nothing was acknowledged to {load.name}"
                       for load in self.workloads if load.acknowledged == 0]
         elif all(load.acknowledged == 0 for load in self.workloads):
