@@ -24,7 +24,7 @@ clean_up() {
         umount -l -- "$target" || true
     done < <(awk -v below="$folder/" 'index($2, below) == 1 { print $2 }' /proc/self/mounts)
     # Kept by the runner if there is something to look at.
-    rm -f -- "$folder/faults.so"
+    rm -rf -- "$folder/faults.so" "$folder/moto"
     rmdir -- "$folder" 2>/dev/null || say "The files of the run: $folder"
     exit "$status"
 }

@@ -49,6 +49,7 @@ class Drive:
 
     def __init__(self, folder: Path, state: Path):
         self.cloud = folder / "cloud"
+        self.container = f"local:{self.cloud}"
         self.mount = folder / "drive"
         self.state = state
         self.log = folder / "daemon.log"
@@ -89,7 +90,7 @@ class Drive:
                 self.process = subprocess.Popen(
                     [str(self.programs / "cloudfs-mount"), "-f", "--state-dir", str(self.state),
                      "--device-name", "crash", "--log-level", "info", *self.options,
-                     f"local:{self.cloud}", str(self.mount)],
+                     self.container, str(self.mount)],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                     env=self.environment | {"CLOUDFS_FAULTS": faults, "NOTIFY_SOCKET": str(notify)})
             end = time.monotonic() + limit
@@ -125,6 +126,11 @@ class Drive:
     def takeovers(self) -> int:
         """How often a worker was lost, and another one took its place."""
         return self.log.read_text(errors="replace").count("another one takes over")
+
+    @property
+    def deaths(self) -> int:
+        """How often a worker ended by a signal, of which the supervisor told."""
+        return self.log.read_text(errors="replace").count("worker ended with signal")
 
     @property
     def was_killed(self) -> bool:
@@ -171,12 +177,15 @@ class Drive:
         """How often another worker has begun to serve."""
         return self.log.read_text(errors="replace").count("another worker has taken over")
 
+    def ask_to_end(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+
     def stop(self, limit: float = 60) -> int:
         """Asks the daemon to end, and gives its status."""
         if self.process is None:
             return 0
-        if self.process.poll() is None:
-            self.process.terminate()
+        self.ask_to_end()
         try:
             return self.process.wait(limit)
         except subprocess.TimeoutExpired:

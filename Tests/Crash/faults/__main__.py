@@ -8,26 +8,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from errno import EIO, EMFILE
 from pathlib import Path
 
 from crash.tree import Failure
-from faults.page import Kind, kinds
+from faults.page import BUCKET, Kind, kinds
 from faults.run import Run
 
-# Calls that a daemon makes before it is usable, and what fails then.
-AT_START = ["content-open", "content-name", "content-look", "catalog-open", "catalog-read",
-            "catalog-write", "catalog-flush", "catalog-size", "catalog-map", "catalog-lock",
-            "cloud-open", "cloud-look", "any-open"]
-
-
 class Trials:
-    """All faults that were asked for, on one drive as long as nothing is wrong."""
+    """All faults that were asked for, on the same drives as long as nothing is wrong."""
 
     def __init__(self, options: argparse.Namespace, seed: int):
         self.options = options
         self.random = random.Random(seed)
-        self.run: Run | None = None
+        # One that sends at once and one that sends at its end, on a folder and on a bucket.
+        self.runs: dict[tuple[bool, bool], Run] = {}
         self.problems: list[str] = []
         self.tries = self.hits = self.starts = self.refusals = 0
         self.seen: dict[tuple[str, str], int] = {}
@@ -38,21 +32,22 @@ class Trials:
     def is_over(self) -> bool:
         return bool(self.problems and not self.options.go_on) or time.monotonic() > self.end
 
-    def drive(self) -> Run:
-        """The drive, a new one after something was wrong."""
-        if not self.run:
+    def drive(self, kind: Kind) -> Run:
+        """The drive for a kind, a new one after something was wrong."""
+        key = kind.area == BUCKET, kind.at_end
+        if key not in self.runs:
             folder = Path(tempfile.mkdtemp(prefix="faults."))
             ways = [] if self.options.passthrough else ["--no-passthrough"]
-            self.run = Run(folder, self.options.library, ways)
-            self.run.prepare()
-        return self.run
+            self.runs[key] = Run(folder, self.options.library, ways, kind)
+            self.runs[key].prepare()
+        return self.runs[key]
 
     def attempt(self, kind: Kind, number: int) -> bool:
         """One try; false if there was no such call."""
         is_hit = True
         try:
-            run = self.drive()
-            work = run.try_start if kind.at_start else run.try_one
+            run = self.drive(kind)
+            work = run.try_start if kind.at_start else run.try_end if kind.at_end else run.try_one
             is_hit = work(kind, number)
             if run.tries % 20 == 0:
                 run.inspect(kills=run.tries % 40 == 0)
@@ -60,7 +55,7 @@ class Trials:
                 http.client.HTTPException) as failure:
             self.problems.append(f"{kind} {number}: {failure}"[:3000])
             print(f"FAILED: {self.problems[-1]}", flush=True)
-            self.finish(keeps=True)
+            self.finish((kind.area == BUCKET, kind.at_end), keeps=True)
         tries, hits = self.figures.get(str(kind), (0, 0))
         self.figures[str(kind)] = (tries + 1, hits + is_hit)
         return is_hit
@@ -82,14 +77,14 @@ class Trials:
             for kind in wanted:
                 if self.is_over:
                     return
-                usual = self.drive().usual.get(kind.name, 0)
+                usual = self.drive(kind).usual.get(kind.name, 0)
                 # What is left out in some rounds, or comes before the drive is usable.
                 most = 3 if kind.at_start else max(1, usual * 2 // 3)
                 self.attempt(kind, self.random.randint(1, most))
 
-    def finish(self, keeps: bool = False) -> None:
-        """Ends the drive, after a last look if nothing was wrong."""
-        run, self.run = self.run, None
+    def finish(self, key: tuple[bool, bool], keeps: bool = False) -> None:
+        """Ends a drive, after a last look if nothing was wrong."""
+        run = self.runs.pop(key, None)
         if not run:
             return
         try:
@@ -105,8 +100,8 @@ class Trials:
         self.hits += run.hits
         self.starts += run.starts
         self.refusals += run.refusals
-        for key, count in run.seen.items():
-            self.seen[key] = self.seen.get(key, 0) + count
+        for seen, count in run.seen.items():
+            self.seen[seen] = self.seen.get(seen, 0) + count
         if keeps or self.options.keep:
             print(f"kept: {run.folder}", flush=True)
         else:
@@ -136,9 +131,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
-    every = kinds() + [
-        Kind(name, EMFILE if name == "any-open" else EIO, at_start=True) for name in AT_START]
-    wanted = [kind for kind in every if not options.kinds
+    wanted = [kind for kind in kinds() if not options.kinds
               or any(str(kind).startswith(name) for name in options.kinds.split(","))]
     if options.list:
         print("\n".join(map(str, wanted)))
@@ -158,7 +151,8 @@ def main() -> int:
                 if not trials.is_over:
                     trials.go_through(kind)
     finally:
-        trials.finish()
+        for key in list(trials.runs):
+            trials.finish(key)
     trials.proof()
     seen = [f"{call} {name} {count}" for (call, name), count in sorted(trials.seen.items())]
     print(f"programs saw: {', '.join(seen)}")

@@ -5,8 +5,9 @@ import time
 from pathlib import Path
 
 from crash.tree import Failure, Node, read, walk
+from faults.gate import Gate
 from faults.page import Page
-from faults.step import Step
+from faults.step import Cloud, Step
 
 CONFLICT = "(conflicted copy"
 
@@ -60,7 +61,7 @@ class Elsewhere(Step):
             self.store("old", self.data(2000))
 
     def work(self) -> None:
-        if not self.cloud.is_dir():
+        if not self.cloud.has_folder(self.name):
             raise Failure("the cloud lost a folder")
         changed = self.data(7000)
         self.put_elsewhere("changed", changed)
@@ -70,11 +71,11 @@ class Elsewhere(Step):
         self.elsewhere = {"changed": node, "made": Node("file", changed[:500], 0o644)}
         for name, new in ("old", "new"), ("new", "old"):
             if name in nodes:
-                os.rename(self.cloud / name, self.cloud / new)
-                self.elsewhere[new] = nodes[name]
+                place = f"{self.name}/"
+                self.elsewhere[new] = self.cloud.move(place + name, place + new, nodes[name])
                 break
         if "gone" in nodes:
-            os.unlink(self.cloud / "gone")
+            self.cloud.remove(f"{self.name}/gone")
         else:
             self.put_elsewhere("gone", changed[:100])
             self.elsewhere["gone"] = Node("file", changed[:100], 0o644)
@@ -96,7 +97,7 @@ class Elsewhere(Step):
 class Conflict(Step):
     """Both sides change a file."""
 
-    def __init__(self, mount: Path, cloud: Path, page: Page):
+    def __init__(self, mount: Path, cloud: Cloud, page: Page | Gate):
         super().__init__(mount, cloud, page)
         self.mine: list[bytes] = []
         self.theirs = b""
@@ -144,4 +145,18 @@ class Conflict(Step):
         self.pending = None
 
 
+class Large(Step):
+    """A file that is sent in parts, and moved."""
+
+    def prepare(self) -> None:
+        self.discard("moved")
+        self.ensure("file", 9 << 20)
+
+    def work(self) -> None:
+        self.store("file", self.data(9 << 20))
+        self.rename("file", "moved")
+
+
 STEPS = [Absent, Elsewhere, Conflict]
+# Where requests have a limit of size.
+BUCKET_STEPS = [Large]

@@ -13,6 +13,8 @@ AREAS = ["content", "catalog", "cloud", "any"]
 ACTIONS = ["open", "read", "write", "flush", "name", "size", "look", "map", "lock", "attribute",
            "create"]
 MANNERS = ["refused", "short", "late"]
+# Not a call but a request, which `gate.py` stands before.
+BUCKET = "bucket"
 # The last of all calls.
 EVER = (1 << 62)
 
@@ -27,11 +29,17 @@ class Kind(NamedTuple):
     lasts: bool = False
     # Whether the calls are counted from the daemon's start on.
     at_start: bool = False
+    # Whether they are counted from when the daemon is asked to end.
+    at_end: bool = False
 
     def __str__(self) -> str:
-        how = "" if self.manner == "refused" else self.manner + "-"
-        when = "start/" if self.at_start else ""
-        return f"{when}{self.name}:{how}{errno.errorcode[self.error]}{'+' if self.lasts else ''}"
+        how = errno.errorcode[self.error]
+        if self.area == BUCKET:
+            how = self.manner
+        elif self.manner != "refused":
+            how = f"{self.manner}-{how}"
+        when = "start/" if self.at_start else "end/" if self.at_end else ""
+        return f"{when}{self.name}:{how}{'+' if self.lasts else ''}"
 
     @property
     def area(self) -> str:
@@ -44,6 +52,42 @@ class Kind(NamedTuple):
 
 def kinds() -> list[Kind]:
     """All that is tried, in this order."""
+    while_working = calls() + requests()
+    return while_working + at_start() + at_end(while_working)
+
+
+def at_start() -> list[Kind]:
+    """Calls that a daemon makes before it is usable, and what fails then."""
+    return [Kind(name, errno.EMFILE if name == "any-open" else errno.EIO, at_start=True)
+            for name in (
+                "content-open", "content-name", "content-look", "catalog-open", "catalog-read",
+                "catalog-write", "catalog-flush", "catalog-size", "catalog-map", "catalog-lock",
+                "cloud-open", "cloud-look", "any-open")]
+
+
+def at_end(while_working: list[Kind]) -> list[Kind]:
+    """Those that a daemon makes while it sends what is left and ends."""
+    never = ("content-attribute", "content-size", "catalog-open", "catalog-size", "catalog-map",
+             "bucket-get")
+    return [kind._replace(at_end=True) for kind in while_working
+            if kind.name not in never and kind.manner != "short" and kind.error != errno.EDQUOT]
+
+
+def requests() -> list[Kind]:
+    """Requests to a bucket: refused as too many, cut off, or carried out without an answer."""
+    found = [Kind(f"bucket-{action}", manner=manner) for manner, actions in {
+        "refused": "list get head put part copy post delete record news",
+        "cut": "list get head put part copy post delete record",
+        "late": "put part copy post delete record",
+        "short": "list get news",
+    }.items() for action in actions.split()]
+    found += [Kind(f"bucket-{action}", manner="refused", lasts=True)
+              for action in "list get head put copy delete record news any".split()]
+    return found + [Kind("bucket-any", manner="cut", lasts=True)]
+
+
+def calls() -> list[Kind]:
+    """Calls to the system, for a drive whose cloud is a folder."""
     found = [Kind(f"{area}-{action}") for area, actions in {
         "content": "open read write flush name size look attribute",
         "catalog": "open read write flush size look map lock",

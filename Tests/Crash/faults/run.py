@@ -11,8 +11,11 @@ from pathlib import Path
 from crash.drive import Drive, Watchdog
 from crash.tree import Failure, differences, walk
 from faults import cloud_steps, local_steps
-from faults.page import Kind, Page
-from faults.step import Step
+from faults.bucket import Bucket
+from faults.cloud import Folder
+from faults.gate import Gate
+from faults.page import BUCKET, Kind, Page
+from faults.step import Cloud, Step
 
 # What the documents say that a fault becomes; of the cloud's, only reads of absent bytes tell.
 SEEN = {errno.EIO: {errno.EIO}, errno.ENOSPC: {errno.ENOSPC}, errno.EDQUOT: {errno.EDQUOT},
@@ -38,20 +41,32 @@ class Run:
 
     LIMIT = 50
 
-    def __init__(self, folder: Path, library: Path, options: list[str]):
+    def __init__(self, folder: Path, library: Path, options: list[str], kind: Kind):
         self.folder = folder
         self.drive = Drive(folder, folder / "state")
-        self.drive.options = ["--quiet-time", "20ms", "--free-floor", "0",
-                              "--read-timeout", "2s", *options]
-        self.page = Page(folder / "page")
-        self.drive.environment |= self.page.environment(
-            library, self.drive.state, self.drive.cloud)
+        self.cloud: Cloud
+        self.page: Page | Gate
+        if kind.area == BUCKET:
+            self.cloud = Bucket()
+            self.page = self.cloud.gate
+            self.drive.environment |= self.cloud.environment
+            options = [*options, "--endpoint", self.page.url]
+        else:
+            self.cloud = Folder(self.drive.cloud)
+            self.page = Page(folder / "page")
+            self.drive.environment |= self.page.environment(
+                library, self.drive.state, self.drive.cloud)
+        self.drive.container = self.cloud.container
+        # What is to be sent when the daemon ends must not be sent before.
+        self.is_slow = kind.at_end
+        self.drive.options = ["--quiet-time", "1m" if self.is_slow else "20ms", "--free-floor",
+                              "0", "--read-timeout", "2s", *self.cloud.options, *options]
         self.steps: list[Step] = []
         self.tries = 0
         self.hits = 0
         self.starts = 0
         self.refusals = 0
-        # How many calls of each kind a round makes.
+        # How many calls of each kind a round makes, or its end.
         self.usual: dict[str, int] = {}
         self.seen: dict[tuple[str, str], int] = {}
 
@@ -90,8 +105,9 @@ class Run:
     def prepare(self) -> None:
         """Makes the folders, and goes through all stories once without a fault."""
         self.start()
-        for kind in local_steps.STEPS + cloud_steps.STEPS:
-            step = kind(self.drive.mount, self.drive.cloud, self.page)
+        more = cloud_steps.BUCKET_STEPS if isinstance(self.cloud, Bucket) else []
+        for kind in local_steps.STEPS + cloud_steps.STEPS + more:
+            step = kind(self.drive.mount, self.cloud, self.page)
             os.mkdir(step.root)
             self.steps.append(step)
         self.begin_round()
@@ -100,8 +116,16 @@ class Run:
         before = self.page.counts()
         self.begin_round()
         self.work()
-        self.end_round()
-        after = self.page.counts()
+        if self.is_slow:
+            before = self.page.counts()
+            if self.drive.stop() != 0:
+                raise Failure(f"the daemon ended with a failure:\n{self.drive.last_words()}")
+            after = self.page.counts()
+            self.start()
+            self.end_round()
+        else:
+            self.end_round()
+            after = self.page.counts()
         self.usual = {name: after[name] - before.get(name, 0) for name in after}
 
     def begin_round(self) -> None:
@@ -162,6 +186,65 @@ class Run:
             raise Failure(f"{what}, {first}: {failure}") from failure
         return is_hit
 
+    def try_end(self, kind: Kind, number: int) -> bool:
+        """One end with one fault, while much is left to be sent; the next start finds it all."""
+        what = f"end, {kind} {number}"
+        with Watchdog(self.drive, self.LIMIT, f"{what}: the preparation"):
+            self.begin_round()
+            self.work()
+            held = self.hold() if number % 2 else None
+        self.page.arm(kind, number)
+        try:
+            if held is None:
+                self.end_by_command()
+            else:
+                self.end_by_signal(held)
+        finally:
+            self.page.disarm()
+        is_hit, first = self.page.failed > 0, self.page.first
+        self.note_try(is_hit)
+        try:
+            if self.drive.takeovers or self.drive.deaths or self.drive.mounts():
+                raise Failure(f"the daemon ended badly:\n{self.drive.last_words()}")
+            self.start()
+            with Watchdog(self.drive, self.LIMIT, f"{what}: the look"):
+                self.end_round()
+        except (Failure, OSError) as failure:
+            raise Failure(f"{what}, {first}: {failure}") from failure
+        return is_hit
+
+    def hold(self) -> int:
+        """A file that is being written and stays open."""
+        step = self.steps[0]
+        file = step.open("held", os.O_RDWR | os.O_CREAT)
+        step.write(file, "held", step.data(3000), 0)
+        return file
+
+    def end_by_signal(self, held: int) -> None:
+        """Ends the daemon by a signal, whoever uses the drive."""
+        try:
+            self.drive.ask_to_end()
+            self.wait_for_end()
+        finally:
+            try:
+                os.close(held)
+            except OSError:
+                # The drive is gone, and what was written is in its content already.
+                pass
+
+    def end_by_command(self) -> None:
+        """Ends the daemon by `cloudfs unmount`, and by a signal if that cannot reach it."""
+        done = self.drive.command("unmount", str(self.drive.mount))
+        if done.returncode != 0 and self.drive.is_running:
+            self.drive.ask_to_end()
+        self.wait_for_end()
+
+    def wait_for_end(self) -> None:
+        process = self.drive.process
+        status = process.wait(self.LIMIT) if process else 0
+        if status < 0:
+            raise Failure(f"the daemon ended by the signal {-status}:\n{self.drive.last_words()}")
+
     def note_try(self, is_hit: bool) -> None:
         self.tries += 1
         self.hits += is_hit
@@ -180,10 +263,10 @@ class Run:
 
     def judge(self, kind: Kind) -> None:
         """Whether programs saw the errors that are documented."""
-        allowed = set() if kind.area == "cloud" else SEEN[kind.error]
-        if kind.area in ("cloud", "any"):
+        allowed = set() if kind.area in ("cloud", BUCKET) else SEEN[kind.error]
+        if kind.area in ("cloud", "any", BUCKET):
             allowed = allowed | SEEN_OF_CLOUD
-        if kind.manner == "short":
+        if kind.manner == "short" and kind.area != BUCKET:
             allowed = set()
         for step in self.steps:
             for call, error in step.refused:
@@ -197,6 +280,8 @@ class Run:
 
     def end_round(self) -> None:
         """Everything that was acknowledged is there, and what was refused works now."""
+        if self.is_slow and not self.drain():
+            raise Failure("not everything is sent")
         for step in self.steps:
             self.patiently(step.check)
         again = [step for step in self.steps if step.refused]
@@ -234,7 +319,7 @@ class Run:
                 queue = self.drive.command("queue", "--json", str(self.drive.mount)).stdout
                 raise Failure(f"not everything is sent: {queue}")
             here = walk(str(self.drive.mount))
-            there = walk(str(self.drive.cloud), skipping=".cloudfs")
+            there = self.cloud.walk()
             lines = differences(here, there, inodes=False)
             if not lines:
                 return
@@ -285,3 +370,4 @@ class Run:
 
     def dispose(self) -> None:
         self.drive.dispose()
+        self.cloud.dispose()

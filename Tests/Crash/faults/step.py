@@ -8,17 +8,23 @@ from pathlib import Path
 from typing import Callable
 
 from crash.tree import Failure, Nodes, Tree, read
+from faults.bucket import Bucket
+from faults.cloud import Folder
+from faults.gate import Gate
 from faults.page import Page
+
+Cloud = Folder | Bucket
+
 
 class Step(Tree):
     """One story; `prepare` makes what it begins with, `work` is what faults hit."""
 
-    def __init__(self, mount: Path, cloud: Path, page: Page):
+    def __init__(self, mount: Path, cloud: Cloud, page: Page | Gate):
         self.page = page
         super().__init__(type(self).__name__.lower(), random.Random(self.__class__.__name__),
                          power=False)
         self.root = str(mount / self.name)
-        self.cloud = cloud / self.name
+        self.cloud = cloud
         self.refused: list[tuple[str, OSError]] = []
         self.round = 0
         # What the cloud's device made of it, if it did something.
@@ -116,8 +122,5 @@ class Step(Tree):
 
     def put_elsewhere(self, name: str, data: bytes) -> None:
         """Another device saves a version."""
-        self.cloud.mkdir(exist_ok=True)
-        draft = self.cloud.parent.parent / "draft"
-        draft.write_bytes(data)
-        os.rename(draft, self.cloud / name)
+        self.cloud.put(f"{self.name}/{name}", data)
         self.whole.add(data)
