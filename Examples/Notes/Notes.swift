@@ -8,6 +8,7 @@ import Glibc
 ///     cloudfs-notes --new FILE      makes it first
 ///     cloudfs-notes --show FILE     prints it
 ///     cloudfs-notes --merge FILE    ends a conflict: every note of every version is kept
+///     cloudfs-notes --list FOLDER   tells which notebooks come (+), change (~) and go (-)
 ///
 /// Lines are saved by themselves after two seconds, when somebody else is about to read the file,
 /// and at the end of input. What others write, here or on another device, is printed.
@@ -18,14 +19,16 @@ struct Notes {
         let isNew = words.first == "--new"
         let isShown = words.first == "--show"
         let isMerged = words.first == "--merge"
-        if isNew || isShown || isMerged { words.removeFirst() }
+        let isListed = words.first == "--list"
+        if isNew || isShown || isMerged || isListed { words.removeFirst() }
         guard words.count == 1, !words[0].hasPrefix("-") else {
-            return fail("usage: cloudfs-notes [--new | --show | --merge] FILE", status: 64)
+            return fail("usage: cloudfs-notes [--new | --show | --merge | --list] FILE", status: 64)
         }
         let url = URL(filePath: words[0])
         do {
             if isShown { return try await show(url) }
             if isMerged { return try await merge(url) }
+            if isListed { return try await list(url) }
             try await keep(Notebook(url), isNew: isNew)
         } catch {
             fail("\(error)", status: 1)
@@ -54,6 +57,17 @@ struct Notes {
         }
         try await document.close()
         try await FileVersion.removeOtherVersionsOfItem(at: current.url)
+    }
+
+    /// Follows what is in a folder, until the program is ended.
+    private static func list(_ folder: URL) async throws {
+        let query = MetadataQuery(searchScope: folder) { $0.kind == .file }
+        for try await update in query.updates() {
+            for item in update.removed { say("- \(item.url.path)") }
+            for item in update.added { say("+ \(item.url.path)") }
+            for item in update.changed { say("~ \(item.url.path)") }
+            say("\(query.results.count) in all")
+        }
     }
 
     private static func keep(_ notebook: Notebook, isNew: Bool) async throws {

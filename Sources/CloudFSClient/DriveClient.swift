@@ -322,26 +322,18 @@ public struct DriveClient: Sendable {
         _ route: ControlAPI.Route,
         _ body: (any Encodable & Sendable)? = nil
     ) -> DriveEvents<Event> {
-        DriveEvents {
+        DriveEvents(or: unreachable) {
             let bytes = try body.map { try JSONEncoder().encode($0) }
             let method = body == nil ? HTTPMethod.GET : .POST
             let request = try request(route, "", method, bytes)
-            do {
-                // It ends when one of the two has enough.
-                let answer = try await Self.http.execute(request, deadline: .distantFuture)
-                guard answer.status == .ok else {
-                    let most = ControlAPI.maximumAnswerByteCount
-                    let bytes = Data(buffer: try await answer.body.collect(upTo: most))
-                    throw Self.refusal(route, answer.status, bytes)
-                }
-                return answer.body
-            } catch let error as DriveClientError {
-                throw error
-            } catch is CancellationError {
-                throw CancellationError()
-            } catch {
-                throw unreachable()
+            // It ends when one of the two has enough.
+            let answer = try await Self.http.execute(request, deadline: .distantFuture)
+            guard answer.status == .ok else {
+                let most = ControlAPI.maximumAnswerByteCount
+                let bytes = Data(buffer: try await answer.body.collect(upTo: most))
+                throw Self.refusal(route, answer.status, bytes)
             }
+            return answer.body
         }
     }
 

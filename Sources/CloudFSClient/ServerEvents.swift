@@ -70,8 +70,11 @@ public struct DriveEvents<Event: Decodable & Sendable>: AsyncSequence, Sendable 
         stream.makeAsyncIterator()
     }
 
-    /// - Parameter open: Connects, and returns the bytes of the answer.
+    /// - Parameters:
+    ///   - broken: What it means that the connection breaks, or is not made.
+    ///   - open: Connects, and returns the bytes of the answer.
     init<Bytes: AsyncSequence & Sendable>(
+        or broken: @escaping @Sendable () -> DriveClientError,
         opening open: @escaping @Sendable () async throws -> Bytes
     ) where Bytes.Element == ByteBuffer {
         stream = AsyncThrowingStream { continuation in
@@ -85,7 +88,8 @@ public struct DriveEvents<Event: Decodable & Sendable>: AsyncSequence, Sendable 
                     }
                     continuation.finish()
                 } catch {
-                    continuation.finish(throwing: error)
+                    let isTold = error is DriveClientError || error is CancellationError
+                    continuation.finish(throwing: isTold ? error : broken())
                 }
             }
             continuation.onTermination = { _ in task.cancel() }

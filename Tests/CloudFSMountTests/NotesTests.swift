@@ -136,4 +136,37 @@ struct NotesTests {
             try await drive.untilCloudHas("book", "one\ntheirs\nours\n")
         }
     }
+
+    @Test func `a query follows what programs and other devices do, over a restart`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("shelf/one", "1\n")
+                try cloud.write("shelf/deep/two", "2\n")
+                try cloud.write("elsewhere", "3\n")
+            }
+        ) { drive in
+            let shelf = "\(drive.path)/shelf"
+            let list = try Notebook("--list \(shelf)", "list", on: drive)
+            for line in ["+ \(shelf)/one", "+ \(shelf)/deep/two", "2 in all"] {
+                try await list.hears(line)
+            }
+            // The cloud need not know of it.
+            try await drive.mustDo(["pause"])
+            try await drive.run("echo 4 > shelf/four; echo 5 > five")
+            try await list.hears("+ \(shelf)/four")
+            try await drive.run("echo more >> shelf/four; mv shelf/deep shelf/deeper; rm shelf/one")
+            try await list.hears("~ \(shelf)/four")
+            try await list.hears("- \(shelf)/deep/two")
+            try await list.hears("+ \(shelf)/deeper/two")
+            try await list.hears("- \(shelf)/one")
+            try await drive.mustDo(["resume"])
+            try drive.cloud.write("shelf/six", "6\n")
+            try await list.hears("+ \(shelf)/six")
+            try await drive.mustDo(["restart"])
+            try await drive.run("mv shelf/six shelf/seven")
+            try await list.hears("+ \(shelf)/seven")
+            #expect(!list.said.contains("elsewhere") && !list.said.contains("five"))
+            list.process.send(SIGTERM)
+        }
+    }
 }

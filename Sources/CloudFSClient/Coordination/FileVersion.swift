@@ -107,7 +107,3 @@ public struct FileVersion: Sendable, Hashable {
         }
     }
 }
-
-extension WireTime {
-    fileprivate var date: Date { Date(timeIntervalSince1970: Double(nanoseconds) / 1e9) }
-}
