@@ -51,6 +51,16 @@ struct UnheardTests {
             same: ("text", "text")
         ),
         Story(
+            testDescription: "a file whose time was sent is saved again",
+            point: "metadata.sent",
+            sent: "text",
+            cloud: ["text": "base"],
+            before: "touch -d 2001-02-03 text",
+            after: "echo two > text",
+            tree: ["text": "two\n"],
+            same: ("text", "text")
+        ),
+        Story(
             testDescription: "a new file that was sent is saved over by another",
             point: "upload.sent",
             sent: "text",
@@ -128,6 +138,16 @@ struct UnheardTests {
             after: "mv link other",
             tree: ["text": "base", "other": "base"],
             same: ("link", "other")
+        ),
+        Story(
+            testDescription: "a file in a folder that was moved is removed",
+            point: "move.sent",
+            sent: "other",
+            cloud: ["folder/deep/text": "base", "folder/deep/old": "old"],
+            before: "mv folder other; rm other/deep/text",
+            after: ":",
+            tree: ["other": nil, "other/deep": nil, "other/deep/old": "old"],
+            same: ("other/deep/old", "other/deep/old")
         ),
         Story(
             testDescription: "a file that was moved is moved on",

@@ -39,7 +39,8 @@ enum OutboxStep: Hashable, Sendable {
         var hasChangedMetadata = false
         /// Whether the outcome of an earlier request is not known.
         var isUnheard = false
-        /// Another item that may have got the place of this one in the cloud, unheard.
+        /// Another item that may have got the place of this one in the cloud, or a folder around it
+        /// that may have got another, unheard.
         var unheardNeighbour: ItemID?
         var isResident = true
         var isBaseLost = false

@@ -183,11 +183,21 @@ extension Uploader {
         let update = MetadataUpdate(metadata: metadata(facts), attributes: facts.attributes)
         let changed = facts.record.item.changed
         defer { refreshBase(of: id) }
-        mutations.begin(id, at: facts.places)
-        defer { mutations.end(id, at: facts.places) }
-        let remote = try await provider.setMetadata(update, at: path, base: base.version)
-        try await FaultPoint.metadataSent.passInTask()
-        return try await pool.engine {
+        let item = facts.record.item
+        let sent = SentRecord(
+            of: id,
+            to: parent,
+            base.name,
+            from: base,
+            document: item.documentID,
+            size: base.size,
+            modified: item.metadata.modified
+        )
+        // In some clouds it is another version of the content, too.
+        try await pool.engine { try self.note(sent) }
+        return try await sending(sent, .metadataSent) { () async throws(CloudFSError) in
+            try await provider.setMetadata(update, at: path, base: base.version)
+        } _: { remote in
             try self.catalog.write { writer in
                 let isSame = try writer.recordBase(
                     BaseRecord(of: id, in: parent, remote),
