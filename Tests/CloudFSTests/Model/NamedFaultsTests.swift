@@ -21,7 +21,7 @@ import Testing
         let files = try ProjectText.all(under: "Sources", withExtensions: ["swift"])
             .filter { $0.path != Self.list }
         // Some are passed by a step that several requests share.
-        let shared = ["create.sent", "move.sent", "upload.sent"]
+        let shared = ["create.sent", "metadata.sent", "move.sent", "upload.sent"]
         for point in FaultPoint.named {
             let words = point.name.split(separator: ".")
             let property = words[0] + words[1].capitalized
