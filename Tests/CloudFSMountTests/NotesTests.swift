@@ -166,6 +166,7 @@ struct NotesTests {
             try await drive.run("mv shelf/six shelf/seven")
             try await list.hears("+ \(shelf)/seven")
             #expect(!list.said.contains("elsewhere") && !list.said.contains("five"))
+            try await list.write("END")
             list.process.send(SIGTERM)
         }
     }
