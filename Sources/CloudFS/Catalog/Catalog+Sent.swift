@@ -85,6 +85,13 @@ extension CatalogReader {
         try sent("parent = ?", [parent.rawValue])
     }
 
+    /// Whether something is being moved in the cloud, or was without an answer.
+    func hasUnheardMove() throws -> Bool {
+        try Bool.fetchOne(
+            database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM sent WHERE is_move)")
+        ) ?? false
+    }
+
     func allSent() throws -> [SentRecord] {
         try Row.fetchAll(
             database.cachedStatement(sql: "SELECT \(SentRecord.columns) FROM sent ORDER BY item")

@@ -82,20 +82,22 @@ struct OutboxFacts: Sendable {
         for place in [facts.place, facts.base].compactMap({ $0 }) {
             let sent = try reader.sent(to: place.name, in: place.parent)
             if let sent, sent.item != id { return sent.item }
-            if let folder = try unheardFolder(from: place.parent, reader) { return folder }
         }
-        return nil
+        // Folders move seldom, and the way up is long.
+        guard try reader.hasUnheardMove() else { return nil }
+        return try [facts.place, facts.base].lazy.compactMap { $0 }
+            .compactMap { try movedFolder(from: $0.parent, reader) }.first
     }
 
     /// The nearest folder in the cloud, of `folder` and those above it, that may be elsewhere by
     /// now: what is not found where it was is not gone.
-    private static func unheardFolder(
+    private static func movedFolder(
         from folder: ItemID,
         _ reader: CatalogReader
     ) throws -> ItemID? {
         var current: ItemID? = folder
         while let id = current, id != .root {
-            if try reader.sent(of: id) != nil { return id }
+            if try reader.sent(of: id)?.isMove == true { return id }
             current = try reader.base(of: id)?.parent
         }
         return nil
