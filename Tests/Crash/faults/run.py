@@ -1,11 +1,13 @@
 """One drive, and one fault after the other: work, look, mend, and look again."""
 
+import contextlib
 import errno
 import http.client
 import json
 import os
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from crash.drive import Drive, Watchdog
@@ -152,14 +154,11 @@ class Run:
                 self.settle(kind)
         finally:
             self.page.disarm()
-        is_hit, first = self.page.failed > 0, self.page.first
-        self.note_try(is_hit)
-        try:
+        is_hit = self.note_try()
+        with self.blaming(what):
             self.judge(kind)
             with Watchdog(self.drive, self.LIMIT, f"{what}: the look"):
                 self.end_round()
-        except (Failure, OSError) as failure:
-            raise Failure(f"{what}, {first}: {failure}") from failure
         return is_hit
 
     def try_start(self, kind: Kind, number: int) -> bool:
@@ -172,9 +171,8 @@ class Run:
             is_mounted = self.drive.start(may_refuse=True, limit=self.LIMIT)
         finally:
             self.page.disarm()
-        is_hit, first = self.page.failed > 0, self.page.first
-        self.note_try(is_hit)
-        try:
+        is_hit = self.note_try()
+        with self.blaming(what):
             if not is_mounted:
                 if not is_hit or self.drive.mounts():
                     raise Failure(f"no drive, or half of one:\n{self.drive.last_words()}")
@@ -182,8 +180,6 @@ class Run:
                 self.start()
             with Watchdog(self.drive, self.LIMIT, f"{what}: the look"):
                 self.end_round()
-        except (Failure, OSError) as failure:
-            raise Failure(f"{what}, {first}: {failure}") from failure
         return is_hit
 
     def try_end(self, kind: Kind, number: int) -> bool:
@@ -201,16 +197,13 @@ class Run:
                 self.end_by_signal(held)
         finally:
             self.page.disarm()
-        is_hit, first = self.page.failed > 0, self.page.first
-        self.note_try(is_hit)
-        try:
+        is_hit = self.note_try()
+        with self.blaming(what):
             if self.drive.takeovers or self.drive.deaths or self.drive.mounts():
                 raise Failure(f"the daemon ended badly:\n{self.drive.last_words()}")
             self.start()
             with Watchdog(self.drive, self.LIMIT, f"{what}: the look"):
                 self.end_round()
-        except (Failure, OSError) as failure:
-            raise Failure(f"{what}, {first}: {failure}") from failure
         return is_hit
 
     def hold(self) -> int:
@@ -245,9 +238,20 @@ class Run:
         if status < 0:
             raise Failure(f"the daemon ended by the signal {-status}:\n{self.drive.last_words()}")
 
-    def note_try(self, is_hit: bool) -> None:
+    def note_try(self) -> bool:
+        """Counts a try; false if nothing failed."""
+        is_hit = self.page.failed > 0
         self.tries += 1
         self.hits += is_hit
+        return is_hit
+
+    @contextlib.contextmanager
+    def blaming(self, what: str) -> Iterator[None]:
+        """Says of what goes wrong which call has failed before."""
+        try:
+            yield
+        except (Failure, OSError) as failure:
+            raise Failure(f"{what}, {self.page.first}: {failure}") from failure
 
     def settle(self, kind: Kind) -> None:
         """Lets what was done be sent, and what was sent be heard of, with the fault."""
