@@ -159,9 +159,9 @@ enum CatalogSchema {
     /// Which request of the kernel changed a folder's names or an item's attributes last.
     private static let fourth = "ALTER TABLE item ADD COLUMN request INTEGER"
 
-    /// Which is whose conflict version is told by names alone.
+    /// Names alone tell which file is a conflict version of which; these few are found by an index.
     ///
-    /// So all devices see the same. The bytes are ` (conflicted copy `.
+    /// The bytes are ` (conflicted copy `.
     private static let fifth = """
         DROP INDEX item_conflict;
         ALTER TABLE item DROP COLUMN conflict_of;
