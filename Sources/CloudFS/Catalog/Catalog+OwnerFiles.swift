@@ -9,6 +9,10 @@ struct OwnerFileRecord: Sendable, Equatable {
 }
 
 extension CatalogReader {
+    func ownerFileCount() throws -> Int {
+        try Int.fetchOne(database.cachedStatement(sql: "SELECT count(*) FROM owner_file")) ?? 0
+    }
+
     func ownerFiles() throws -> [OwnerFileRecord] {
         try Row.fetchAll(
             database.cachedStatement(

@@ -29,9 +29,11 @@ extension DriveControl {
 
     /// Has the folders on the way to `paths` listed, as looking for them in the drive does.
     ///
-    /// One that cannot be listed is told when the item is looked for.
+    /// One that cannot be listed, or not in time for all of them, is told when the item is looked
+    /// for.
     func reach(_ paths: [DrivePath]) async {
-        for path in paths {
+        let end = filesystem.clocks.elapsed() + filesystem.options.listingDeadline
+        for path in paths where filesystem.clocks.elapsed() < end {
             for _ in path.names {
                 do throws(CloudFSError) {
                     let next = try await pool.engine {

@@ -7,14 +7,18 @@ extension Filesystem {
     /// How often it is looked whether the programs are there still.
     private static let ownerInterval = Duration.seconds(1)
 
+    /// Of more, nobody has that many documents open, those made later are files like others.
+    private static let mostOwnerFiles = 1_000
+
     /// Notes who made a file.
     func noteOwner(of id: ItemID, named name: ItemName, _ caller: Caller) {
         guard OwnerFileName.matches(name.bytes),
             let owner = ProcessIdentity(thread: caller.processID)
         else { return }
         do throws(CloudFSError) {
-            try catalog.write {
-                try $0.setOwnerFile(OwnerFileRecord(item: id, owner: owner, isKept: false))
+            try catalog.write { writer in
+                guard try writer.reader.ownerFileCount() < Self.mostOwnerFiles else { return }
+                try writer.setOwnerFile(OwnerFileRecord(item: id, owner: owner, isKept: false))
             }
             ownerNoted.raise()
         } catch {

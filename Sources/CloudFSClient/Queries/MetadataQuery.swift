@@ -72,6 +72,8 @@ public final class MetadataQuery: Sendable {
 
     /// Each of them is looked for among all results.
     private static let mostGone = 64
+    /// How many events are kept while the drive is asked about others.
+    private static let mostEvents = 10_000
     /// How long a daemon may be away that is replaced.
     private static let patience = Duration.seconds(30)
 
@@ -106,7 +108,12 @@ public final class MetadataQuery: Sendable {
         let listener = Task {
             defer { arrived.finish() }
             for try await event in reader.client.events() {
-                state.withLock { $0.events.append(event) }
+                state.withLock { state in
+                    // So many are told faster by looking at everything.
+                    let isFull = state.events.count == Self.mostEvents
+                    if isFull { state.events = [DriveEvent(.overflow)] }
+                    state.events.append(event)
+                }
                 arrived.yield()
             }
         }
