@@ -211,12 +211,26 @@ public struct DriveClient: Sendable {
         return found
     }
 
+    /// The document that an item is a version of, and all its conflict versions.
+    public func conflictVersions(
+        of path: DrivePath
+    ) async throws(DriveClientError) -> ConflictGroup {
+        try await post(.conflictVersions, ConflictQuery(path: path))
+    }
+
     /// Ends the conflict that an item is part of.
+    ///
+    /// - Parameter versions: The conflict versions that the decision is about.
+    /// - Throws: `failure` with `remoteChanged` if there are others by now.
     public func resolve(
         _ path: DrivePath,
-        keeping keep: ConflictResolution.Keep
+        keeping keep: ConflictResolution.Keep,
+        of versions: [DrivePath]?
     ) async throws(DriveClientError) -> ConflictOutcome {
-        try await post(.resolveConflict, ConflictResolution(path: path, keep: keep))
+        try await post(
+            .resolveConflict,
+            ConflictResolution(path: path, keep: keep, versions: versions)
+        )
     }
 
     // MARK: - One request

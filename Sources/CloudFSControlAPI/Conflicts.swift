@@ -27,6 +27,16 @@ public struct ConflictGroup: Codable, Sendable, Hashable {
     }
 }
 
+/// The body of `POST /v1/conflicts/versions`.
+public struct ConflictQuery: Codable, Sendable, Hashable {
+    /// The document, or one of its versions.
+    public var path: DrivePath
+
+    public init(path: DrivePath) {
+        self.path = path
+    }
+}
+
 /// The body of `POST /v1/conflicts/resolve`.
 public struct ConflictResolution: Codable, Sendable, Hashable {
     public enum Keep: String, Codable, Sendable, Hashable, CaseIterable {
@@ -39,10 +49,14 @@ public struct ConflictResolution: Codable, Sendable, Hashable {
     /// One of the versions, or the document.
     public var path: DrivePath
     public var keep: Keep
+    /// The conflict versions that the caller knows of; if there are others by now, nothing is done.
+    /// `nil` for whichever there are.
+    public var versions: [DrivePath]?
 
-    public init(path: DrivePath, keep: Keep) {
+    public init(path: DrivePath, keep: Keep, versions: [DrivePath]? = nil) {
         self.path = path
         self.keep = keep
+        self.versions = versions
     }
 }
 

@@ -49,6 +49,7 @@ public enum ControlAPI {
         case pause = "/v1/pause"
         case resume = "/v1/resume"
         case conflicts = "/v1/conflicts"
+        case conflictVersions = "/v1/conflicts/versions"
         case resolveConflict = "/v1/conflicts/resolve"
         case claims = "/v1/claims"
         case endClaim = "/v1/claims/end"

@@ -57,17 +57,12 @@ private struct Conflict {
     let target: Targets
     let group: ConflictGroup
 
-    /// - Throws: `ValidationError` if it has no other versions.
+    /// - Throws: `DriveClientError`; `NoConflict` if it has no other versions.
     init(_ path: String) async throws {
         target = try Targets.find([path])[0]
         let named = target.paths[0]
-        let all = try await target.client.allConflicts()
-        guard
-            let group = all.first(where: { group in
-                group.path == named || group.versions.contains { $0.path == named }
-            })
-        else { throw NoConflict(path: path) }
-        self.group = group
+        group = try await target.client.conflictVersions(of: named)
+        guard !group.versions.isEmpty else { throw NoConflict(path: path) }
     }
 
     /// The document, then its versions.
@@ -77,6 +72,14 @@ private struct Conflict {
     func file(_ path: DrivePath) -> String {
         let names = path.names.map { String(decoding: $0, as: UTF8.self) }
         return ([target.drive.mountpoint] + names).joined(separator: "/")
+    }
+
+    /// Ends it; versions that have come since are nothing that the user has decided about.
+    func resolve(
+        _ path: DrivePath,
+        _ keep: ConflictResolution.Keep
+    ) async throws -> ConflictOutcome {
+        try await target.client.resolve(path, keeping: keep, of: group.versions.map(\.path))
     }
 
     /// Runs `work` while nobody else uses any of the versions.
@@ -148,10 +151,7 @@ struct KeepVersion: AsyncParsableCommand {
     func run() async throws {
         let conflict = try await Conflict(file)
         let outcome = try await conflict.holdingAll {
-            try await conflict.target.client.resolve(
-                conflict.target.paths[0],
-                keeping: all ? .all : .this
-            )
+            try await conflict.resolve(conflict.target.paths[0], all ? .all : .this)
         }
         outcome.write(conflict)
     }
@@ -199,11 +199,7 @@ struct MergeVersions: AsyncParsableCommand {
         let status = try await conflict.holdingAll {
             let status = try await child.run()
             guard status == 0 else { return status }
-            let outcome = try await conflict.target.client.resolve(
-                conflict.group.path,
-                keeping: .this
-            )
-            outcome.write(conflict)
+            try await conflict.resolve(conflict.group.path, .this).write(conflict)
             return status
         }
         throw ExitCode(status)

@@ -175,7 +175,26 @@ struct ConflictTests {
             #expect(try await drive.names() == ["document.txt"])
             try await drive.untilCloudHas("document.txt", "theirs\nours\n")
             let wrong = try await drive.cloudfs(["conflicts", "merge", document])
+            let none = try await drive.cloudfs(["conflicts", "show", drive.path + "/none"])
+            #expect(none.status == 1 && none.errors.contains("does not exist"), "\(none)")
             #expect(wrong.status == 64 && wrong.errors.contains("after --"), "\(wrong)")
+        }
+    }
+
+    @Test func `a version that comes during a merge is not lost with the others`() async throws {
+        try await Self.inConflict { drive, copy in
+            let late = "document (conflicted copy other 2026-01-01 00-00-00).txt"
+            let merge = [
+                "conflicts", "merge", drive.path + "/document.txt", "--", "sh", "-c",
+                "echo late > '\(late)'; echo merged > \"$1\"", "merge",
+            ]
+            let refused = try await drive.cloudfs(merge)
+            #expect(refused.status == 1 && refused.errors.contains("look again"), "\(refused)")
+            #expect(try await drive.names() == [copy, late, "document.txt"].sorted())
+            #expect(try await drive.text(late) == "late\n")
+            try await drive.mustDo(["conflicts", "keep", drive.path + "/" + late])
+            #expect(try await drive.names() == ["document.txt"])
+            #expect(try await drive.text("document.txt") == "late\n")
         }
     }
 

@@ -115,6 +115,11 @@ struct NotesTests {
             try await drive.mustDo(["resume"])
             try await book.hears("(others changed it, too)")
             try await book.hears("theirs")
+            let second = "book (conflicted copy other 2026-01-01 00-00-00)"
+            try await drive.run("echo more > '\(second)'; rm '\(second)'; echo four >> book")
+            // Told in this order: one of two versions that goes settles nothing.
+            try await book.hears("four")
+            #expect(!book.said.contains("(that is settled)"), "\(book.said)")
             try await drive.mustDo(["conflicts", "keep", "\(drive.path)/book"])
             try await book.hears("(that is settled)")
             try await book.end()

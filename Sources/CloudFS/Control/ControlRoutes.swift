@@ -45,6 +45,9 @@ struct ControlRoutes: Sendable {
             DrainResult(remaining: try await drive.unmount(force: body.force))
         }
         get(.conflicts, router) { drive, page in try await drive.conflicts(page) }
+        post(.conflictVersions, router) { (drive, body: ConflictQuery) in
+            try await drive.conflictVersions(body)
+        }
         post(.resolveConflict, router) { (drive, body: ConflictResolution, peer) in
             try await drive.resolve(body, for: peer)
         }

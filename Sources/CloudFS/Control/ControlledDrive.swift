@@ -63,9 +63,15 @@ protocol ControlledDrive: CoordinatedDrive {
 
     func conflicts(_ page: PageRequest) async throws(CloudFSError) -> ConflictPage
 
+    /// The document that an item is a version of, and all its versions.
+    ///
+    /// - Throws: `notFound`; `offline` if that is not known.
+    func conflictVersions(_ request: ConflictQuery) async throws(CloudFSError) -> ConflictGroup
+
     /// Ends the conflict that an item is part of.
     ///
-    /// - Throws: `notFound`; `claimed` where a program that coordinates is in the way.
+    /// - Throws: `notFound`; `remoteChanged` if there is a version that the caller does not know;
+    ///   `claimed` where a program that coordinates is in the way.
     func resolve(
         _ request: ConflictResolution,
         for peer: ControlPeer

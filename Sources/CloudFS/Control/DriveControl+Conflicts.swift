@@ -29,6 +29,25 @@ extension DriveControl {
         )
     }
 
+    func conflictVersions(
+        _ request: ConflictQuery
+    ) async throws(CloudFSError) -> ConflictGroup {
+        await reach([request.path])
+        return try await pool.engine {
+            try self.catalog.read { reader in
+                let id = try self.find(request.path, reader).id
+                var group = ConflictGroup(path: request.path, versions: [])
+                // The root has no name, and no versions.
+                guard let named = try reader.name(of: id) else { return group }
+                let document = try reader.document(of: named) ?? named
+                group.path = try self.path(of: document.item, reader) ?? request.path
+                group.versions = try reader.conflictVersions(of: document)
+                    .compactMap { try self.version($0, reader) }
+                return group
+            }
+        }
+    }
+
     private func version(
         _ name: NameRecord,
         _ reader: CatalogReader
@@ -49,7 +68,12 @@ extension DriveControl {
     ) async throws(CloudFSError) -> ConflictOutcome {
         await reach([request.path])
         return try await pool.engine {
-            let id = try self.catalog.read { try self.find(request.path, $0).id }
+            let (id, known) = try self.catalog.read { reader in
+                (
+                    try self.find(request.path, reader).id,
+                    try request.versions?.compactMap { try reader.item(at: $0.names)?.id }
+                )
+            }
             let caller = Caller(
                 userID: peer.user,
                 groupID: peer.group,
@@ -59,6 +83,7 @@ extension DriveControl {
             let resolved = try self.filesystem.resolve(
                 id,
                 request.keep == .this ? .keepThis : .keepAll,
+                knowing: known.map { Set($0) },
                 for: caller
             )
             return try self.catalog.read { reader in

@@ -37,11 +37,14 @@ extension Filesystem {
 
     /// Ends the conflict that an item is part of.
     ///
-    /// - Throws: `notFound` if it has no name; `claimed` where a coordinated program is in the way;
-    ///   `exists` if something else has the document's name.
+    /// - Parameter known: The versions that whoever decides knows of; `nil` for all there are.
+    /// - Throws: `notFound` if it has no name; `remoteChanged` if there is another version by now;
+    ///   `claimed` where a coordinated program is in the way; `exists` if something else has the
+    ///   document's name.
     func resolve(
         _ id: ItemID,
         _ resolution: Resolution,
+        knowing known: Set<ItemID>? = nil,
         for caller: Caller
     ) throws(CloudFSError) -> Resolved {
         let (named, document, versions) = try catalog.read { reader in
@@ -50,6 +53,9 @@ extension Filesystem {
             }
             let document = try reader.document(of: named) ?? named
             return (named, document, try reader.conflictVersions(of: document))
+        }
+        if let known, !versions.allSatisfy({ known.contains($0.item) }) {
+            throw CloudFSError(.remoteChanged, "there is another version by now: look again")
         }
         let caller = caller.represented
         var resolved = Resolved(kept: try Resolved.Place(document))

@@ -138,6 +138,7 @@ public actor Document<Content: DocumentContent>: FilePresenter {
                 try write(to: url)
             }
             state.remove(.savingError)
+            await settleConflict()
         } catch {
             state.insert(.savingError)
             if case DocumentError.changedElsewhere = error { state.insert(.inConflict) }
@@ -148,7 +149,8 @@ public actor Document<Content: DocumentContent>: FilePresenter {
     /// Gives up what was edited, and takes over what the file holds.
     public func revert() async throws {
         try await coordinator.coordinate(readingItemAt: presentedItemURL) { try read($0) }
-        state.subtract([.inConflict, .savingError])
+        state.remove(.savingError)
+        await settleConflict()
     }
 
     // MARK: - Moving and deleting
@@ -230,7 +232,16 @@ public actor Document<Content: DocumentContent>: FilePresenter {
 
     public func presentedItemDidGainVersion(at url: URL) async { state.insert(.inConflict) }
 
-    public func presentedItemDidResolveVersion() async { state.remove(.inConflict) }
+    public func presentedItemDidResolveVersion() async { await settleConflict() }
+
+    /// Ends the conflict if the file is what was read or written last, and no version is left.
+    private func settleConflict() async {
+        let url = presentedItemURL
+        guard state.contains(.inConflict), FileIdentity(url) == known else { return }
+        // If nobody can tell, there may be some.
+        let left = try? await FileVersion.unresolvedConflictVersionsOfItem(at: url)
+        if left?.isEmpty == true { state.remove(.inConflict) }
+    }
 
     /// Reads the file again, if it is another version and nothing here is unsaved.
     private func takeOverChanges() async {

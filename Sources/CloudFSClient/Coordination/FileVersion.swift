@@ -41,13 +41,11 @@ public struct FileVersion: Sendable, Hashable {
     ) async throws -> (current: FileVersion, others: [FileVersion]) {
         let place = try DriveLocator.current().location(of: url.path(percentEncoded: false))
         let client = DriveClient(place.drive)
-        let group = try await client.allConflicts().first { group in
-            group.path == place.path || group.versions.contains { $0.path == place.path }
-        }
-        let page = try await client.items(ItemQuery(paths: [group?.path ?? place.path]))
+        let group = try await client.conflictVersions(of: place.path)
+        let page = try await client.items(ItemQuery(paths: [group.path]))
         guard let item = page.items.first else {
             throw DriveClientError.failure(
-                ControlFailure(code: "notFound", message: "\(place.path) does not exist")
+                ControlFailure(code: "notFound", message: "\(group.path) does not exist")
             )
         }
         let current = FileVersion(
@@ -57,7 +55,7 @@ public struct FileVersion: Sendable, Hashable {
             size: item.size,
             localizedNameOfSavingComputer: nil
         )
-        let others = group?.versions.map { version in
+        let others = group.versions.map { version in
             FileVersion(
                 url: place.drive.url(of: version.path),
                 isConflict: true,
@@ -66,7 +64,7 @@ public struct FileVersion: Sendable, Hashable {
                 localizedNameOfSavingComputer: version.device
             )
         }
-        return (current, others ?? [])
+        return (current, others)
     }
 
     // MARK: - Ending a conflict
@@ -90,13 +88,16 @@ public struct FileVersion: Sendable, Hashable {
     }
 
     private func resolve(_ keep: ConflictResolution.Keep) async throws {
-        let (current, others) = try await Self.versions(of: url)
-        let intents = [current] + others
+        let place = try DriveLocator.current().location(of: url.path(percentEncoded: false))
+        let client = DriveClient(place.drive)
+        let group = try await client.conflictVersions(of: place.path)
+        let versions = group.versions.map(\.path)
         try await FileCoordinator().coordinate(
-            with: intents.map { .writing($0.url, option: .forMerging) }
+            with: ([group.path] + versions).map {
+                .writing(place.drive.url(of: $0), option: .forMerging)
+            }
         ) { _ in
-            let place = try DriveLocator.current().location(of: url.path(percentEncoded: false))
-            _ = try await DriveClient(place.drive).resolve(place.path, keeping: keep)
+            _ = try await client.resolve(place.path, keeping: keep, of: versions)
         }
     }
 

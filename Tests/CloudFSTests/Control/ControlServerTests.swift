@@ -49,15 +49,21 @@ import Testing
             #expect(outbox.entries.map(\.state) == [.retrying])
             let conflicts = try await client.conflicts()
             #expect(conflicts.conflicts.first?.versions.first?.size == 7)
-            let outcome = try await client.resolve(drivePath("a"), keeping: .all)
+            let outcome = try await client.resolve(
+                drivePath("a"),
+                keeping: .all,
+                of: [drivePath("b")]
+            )
             #expect(outcome.removed == [.root])
+            #expect(try await client.conflictVersions(of: drivePath("a")).versions.isEmpty)
             _ = try await client.unmount(force: true)
         }
         #expect(
             drive.calls == [
                 "items %FF%25%0A/ä all 5 -", "policy on-demand a/b", "policy on-demand ",
                 "evict a true", "download a b", "refresh a ", "progress a",
-                "outbox 7 a&b=/ c", "conflicts 1000 -", "resolve a all true", "unmount true",
+                "outbox 7 a&b=/ c", "conflicts 1000 -", "resolve a all b true", "versions a",
+                "unmount true",
             ]
         )
     }

@@ -181,11 +181,20 @@ final class FakeDrive: ControlledDrive {
         state.withLock { $0.isPaused = false }
     }
 
+    func conflictVersions(
+        _ request: ConflictQuery
+    ) async throws(CloudFSError) -> ConflictGroup {
+        try await note("versions \(request.path)")
+        return ConflictGroup(path: request.path, versions: [])
+    }
+
     func resolve(
         _ request: ConflictResolution,
         for peer: ControlPeer
     ) async throws(CloudFSError) -> ConflictOutcome {
-        try await note("resolve \(request.path) \(request.keep) \(peer.process == getpid())")
+        let known = request.versions.map { Self.text($0) } ?? "-"
+        let isOwn = peer.process == getpid()
+        try await note("resolve \(request.path) \(request.keep) \(known) \(isOwn)")
         return ConflictOutcome(path: request.path, removed: [.root], renamed: [])
     }
 

@@ -18,7 +18,7 @@ import Testing
         "ClaimOption": ClaimIntent.Option.self, "ClaimOrder": ClaimOrder.self,
         "ClaimStatus": ClaimStatus.self, "ConflictGroup": ConflictGroup.self,
         "ConflictOutcome": ConflictOutcome.self, "ConflictPage": ConflictPage.self,
-        "ConflictResolution": ConflictResolution.self,
+        "ConflictQuery": ConflictQuery.self, "ConflictResolution": ConflictResolution.self,
         "ConflictVersion": ConflictGroup.Version.self, "Connection": DriveStatus.Connection.self,
         "Done": Done.self, "DownloadProgress": DownloadProgress.self,
         "DownloadStatus": DownloadStatus.self, "DrainRequest": DrainRequest.self,
