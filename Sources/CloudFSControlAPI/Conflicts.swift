@@ -49,7 +49,8 @@ public struct ConflictResolution: Codable, Sendable, Hashable {
     /// One of the versions, or the document.
     public var path: DrivePath
     public var keep: Keep
-    /// The conflict versions that the caller knows of; if there are others by now, nothing is done.
+    /// The conflict versions that the caller knows of: if there are others by now, nothing is done.
+    ///
     /// `nil` for whichever there are.
     public var versions: [DrivePath]?
 
