@@ -1,0 +1,152 @@
+import Foundation
+import Glibc
+import Synchronization
+
+/// A program that is run without a shell, with nothing of this process but what it is given, and
+/// within bounds of time and output.
+struct ChildRun: Sendable {
+    /// One start at a time: a pipe is unmarked for a moment, and a child of another start that
+    /// got it would hold it open.
+    private static let spawning = Mutex(())
+
+    /// The program, by its path or looked up in `PATH`, and its arguments.
+    var words: [String]
+    var environment: [String: String]
+    /// How long it may take; then it is killed with all it started.
+    var limit: Duration
+    /// Most bytes that it may print.
+    var outputLimit = 64 << 10
+    /// Asked several times a second; when it says yes the program is killed.
+    var isCancelled: @Sendable () -> Bool = { false }
+
+    enum Failure: Error {
+        case noPipe
+        case notStarted(reason: String)
+        /// Or it printed too much, or was cancelled; it was killed.
+        case tookTooLong
+        /// With the status of `waitpid`, which is not 0.
+        case ended(status: Int32)
+    }
+
+    /// Runs the program; blocks as long as it runs.
+    ///
+    /// - Returns: What it printed.
+    func output() throws(Failure) -> [UInt8] {
+        let (reading, child, errorNumber) = Self.spawning.withLock { _ in start() }
+        guard reading >= 0 else { throw .noPipe }
+        defer { close(reading) }
+        guard errorNumber == 0 else {
+            throw .notStarted(reason: String(cString: strerror(errorNumber)))
+        }
+        let end = ContinuousClock.now + limit
+        let output = read(reading, until: end)
+        let status = output == nil ? nil : wait(for: child, until: end)
+        guard let output, let status else {
+            // The group: a program that a script started goes with it.
+            kill(-child, SIGKILL)
+            _ = waitpid(child, nil, 0)
+            throw .tookTooLong
+        }
+        guard status == 0 else { throw .ended(status: status) }
+        return output
+    }
+
+    /// Starts the program with a pipe for its output; a `reading` of -1 means that there is none.
+    private func start() -> (reading: Int32, child: pid_t, errorNumber: Int32) {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { return (-1, 0, errno) }
+        // The child's copy has another number; these must not reach it or any other child.
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        let (child, errorNumber) = spawn(output: ends[1])
+        close(ends[1])
+        return (ends[0], child, errorNumber)
+    }
+
+    private func spawn(output: Int32) -> (child: pid_t, errorNumber: Int32) {
+        var actions = posix_spawn_file_actions_t()
+        var attributes = posix_spawnattr_t()
+        posix_spawn_file_actions_init(&actions)
+        posix_spawnattr_init(&attributes)
+        defer {
+            posix_spawn_file_actions_destroy(&actions)
+            posix_spawnattr_destroy(&attributes)
+        }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_adddup2(&actions, output, 1)
+        posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+        for descriptor in Self.openDescriptors() where descriptor > 2 {
+            posix_spawn_file_actions_addclose(&actions, descriptor)
+        }
+        // The mount's own threads block signals; the child gets them as a shell would give them.
+        var none = sigset_t()
+        var all = sigset_t()
+        sigemptyset(&none)
+        sigfillset(&all)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setsigdefault(&attributes, &all)
+        posix_spawnattr_setpgroup(&attributes, 0)
+        posix_spawnattr_setflags(
+            &attributes,
+            Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF)
+        )
+        var arguments = words.map { strdup($0) } + [nil]
+        var variables = environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { for text in arguments + variables { free(text) } }
+        var child: pid_t = 0
+        let errorNumber = posix_spawnp(
+            &child,
+            words[0],
+            &actions,
+            &attributes,
+            &arguments,
+            &variables
+        )
+        return (child, errorNumber)
+    }
+
+    /// What is open now: the child is to have none of it, also what others forgot to mark.
+    private static func openDescriptors() -> [Int32] {
+        do {
+            return try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
+                .compactMap { Int32($0) }
+        } catch {
+            // Without /proc the marks (O_CLOEXEC) have to do, which every descriptor here has.
+            return []
+        }
+    }
+
+    /// What comes until the other end is closed; `nil` when it takes too long or is too much.
+    private func read(_ descriptor: Int32, until end: ContinuousClock.Instant) -> [UInt8]? {
+        var output: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 4_096)
+        while output.count <= outputLimit {
+            let rest = ContinuousClock.now.duration(to: end)
+            guard rest > .zero, !isCancelled() else { return nil }
+            var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            let milliseconds = rest.components.seconds * 1_000 + 1
+            let ready = poll(&waiting, 1, Int32(clamping: min(milliseconds, 200)))
+            guard ready > 0 else { continue }
+            let count = Glibc.read(descriptor, &piece, piece.count)
+            if count == 0 { return output }
+            if count > 0 {
+                output += piece[..<count]
+            } else if errno != EINTR {
+                return nil
+            }
+        }
+        return nil
+    }
+
+    /// How the child ended; `nil` when it has not.
+    private func wait(for child: pid_t, until end: ContinuousClock.Instant) -> Int32? {
+        var status: Int32 = 0
+        while ContinuousClock.now < end, !isCancelled() {
+            let ended = waitpid(child, &status, WNOHANG)
+            if ended == child { return status }
+            if ended < 0, errno != EINTR { return nil }
+            // A child that closed its output and lives on is rare; nothing tells of its end.
+            usleep(5_000)
+        }
+        return nil
+    }
+}
