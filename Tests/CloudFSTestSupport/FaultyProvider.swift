@@ -20,6 +20,7 @@ public final class FaultyProvider: CloudProvider {
         case delete
         case quota
         case leases
+        case sidecars
     }
 
     /// When a planned failure happens.
@@ -251,6 +252,10 @@ extension FaultyProvider {
 
     public var leases: (any LeaseStore)? { base.leases.map { FaultyLeases($0, of: self) } }
 
+    public var sidecars: (any SidecarStore)? {
+        base.sidecars.map { FaultySidecars(base: $0, provider: self) }
+    }
+
     public func children(
         of path: RemotePath,
         after page: PageToken?
@@ -394,6 +399,30 @@ private struct FaultyLeases: LeaseStore {
     func all(atMost limit: Int) async throws(CloudFSError) -> [LeaseRecord] {
         try await provider.request(.leases) { () async throws(CloudFSError) in
             try await base.all(atMost: limit)
+        }
+    }
+}
+
+/// Sidecars whose requests fail as the provider's do.
+private struct FaultySidecars: SidecarStore {
+    let base: any SidecarStore
+    let provider: FaultyProvider
+
+    func read(_ name: SidecarName, atMost limit: Int) async throws(CloudFSError) -> [UInt8]? {
+        try await provider.request(.sidecars) { () async throws(CloudFSError) in
+            try await base.read(name, atMost: limit)
+        }
+    }
+
+    func write(_ bytes: [UInt8], to name: SidecarName) async throws(CloudFSError) {
+        try await provider.request(.sidecars) { () async throws(CloudFSError) in
+            try await base.write(bytes, to: name)
+        }
+    }
+
+    func remove(_ name: SidecarName) async throws(CloudFSError) {
+        try await provider.request(.sidecars) { () async throws(CloudFSError) in
+            try await base.remove(name)
         }
     }
 }

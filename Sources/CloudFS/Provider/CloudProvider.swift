@@ -160,6 +160,9 @@ public protocol CloudProvider: Sendable {
     /// Asked again for every use: what the cloud can do may turn out only when it is reached.
     var leases: (any LeaseStore)? { get }
 
+    /// Where what belongs to items but is none lies; `nil` where there is no such place.
+    var sidecars: (any SidecarStore)? { get }
+
     /// Waits until something changed after `anchor`, and tells where.
     ///
     /// `nil` means from now on and returns at once. An anchor that is no longer known gives one
@@ -266,4 +269,6 @@ extension CloudProvider {
     public var serverNotes: [String: String] { [:] }
 
     public var leases: (any LeaseStore)? { nil }
+
+    public var sidecars: (any SidecarStore)? { nil }
 }

@@ -49,6 +49,27 @@ public final class LimitedProvider: CloudProvider {
     }
 }
 
+/// Sidecars that count towards the same limits.
+private struct LimitedSidecars: SidecarStore {
+    let base: any SidecarStore
+    let upload: BandwidthLimiter?
+    let download: BandwidthLimiter?
+
+    func read(_ name: SidecarName, atMost limit: Int) async throws(CloudFSError) -> [UInt8]? {
+        let bytes = try await base.read(name, atMost: limit)
+        // How much it is turns out only now; whoever comes next waits for it.
+        if let bytes, !bytes.isEmpty { try await download?.take(bytes.count) }
+        return bytes
+    }
+
+    func write(_ bytes: [UInt8], to name: SidecarName) async throws(CloudFSError) {
+        try await upload?.take(bytes.count)
+        try await base.write(bytes, to: name)
+    }
+
+    func remove(_ name: SidecarName) async throws(CloudFSError) { try await base.remove(name) }
+}
+
 // MARK: - Passed on unchanged
 
 extension LimitedProvider {
@@ -97,6 +118,10 @@ extension LimitedProvider {
     public var serverNotes: [String: String] { base.serverNotes }
 
     public var leases: (any LeaseStore)? { base.leases }
+
+    public var sidecars: (any SidecarStore)? {
+        base.sidecars.map { LimitedSidecars(base: $0, upload: upload, download: download) }
+    }
 
     public func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
         try await base.changes(after: anchor)

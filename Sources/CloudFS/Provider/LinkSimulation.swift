@@ -221,6 +221,10 @@ extension SimulatedLink {
 
     public var leases: (any LeaseStore)? { base.leases.map { LinkedLeases($0, over: self) } }
 
+    public var sidecars: (any SidecarStore)? {
+        base.sidecars.map { LinkedSidecars(base: $0, link: self) }
+    }
+
     public func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
         try await request()
         return try await base.changes(after: anchor)
@@ -310,5 +314,26 @@ private struct LinkedLeases: LeaseStore {
     func all(atMost limit: Int) async throws(CloudFSError) -> [LeaseRecord] {
         try await link.request()
         return try await base.all(atMost: limit)
+    }
+}
+
+/// Small files on the other side of the link.
+private struct LinkedSidecars: SidecarStore {
+    let base: any SidecarStore
+    let link: SimulatedLink
+
+    func read(_ name: SidecarName, atMost limit: Int) async throws(CloudFSError) -> [UInt8]? {
+        try await link.request()
+        return try await base.read(name, atMost: limit)
+    }
+
+    func write(_ bytes: [UInt8], to name: SidecarName) async throws(CloudFSError) {
+        try await link.request()
+        try await base.write(bytes, to: name)
+    }
+
+    func remove(_ name: SidecarName) async throws(CloudFSError) {
+        try await link.request()
+        try await base.remove(name)
     }
 }
