@@ -78,6 +78,13 @@ struct MountCommand: ParsableCommand {
     )
     var coordination: String?
     @Option(name: .of(.claimTimeout), help: .of(.claimTimeout)) var claimTimeout: String?
+    @Option(
+        name: .of(.thumbnails),
+        help: .of(.thumbnails),
+        completion: .list(MountConfiguration.Thumbnails.allCases.map(\.rawValue))
+    )
+    var thumbnails: String?
+    @Option(name: .of(.thumbnailCache), help: .of(.thumbnailCache)) var thumbnailCache: String?
     @Option(name: .of(.progressiveLimit), help: .of(.progressiveLimit))
     var progressiveLimit: String?
     @Option(name: .of(.ignore), help: .of(.ignore)) var ignore: [String] = []
@@ -151,6 +158,8 @@ struct MountCommand: ParsableCommand {
         case .hydration: Self.list(hydration)
         case .coordination: Self.list(coordination)
         case .claimTimeout: Self.list(claimTimeout)
+        case .thumbnails: Self.list(thumbnails)
+        case .thumbnailCache: Self.list(thumbnailCache)
         case .progressiveLimit: Self.list(progressiveLimit)
         case .ignore: ignore
         case .endpoint: Self.list(endpoint)

@@ -123,13 +123,17 @@ extension TestDrive {
 
     /// An attribute's text, or `nil` if the item has none of this name.
     public func attribute(_ attribute: String, of name: String) async throws -> String? {
+        try await bytes(ofAttribute: attribute, of: name).map {
+            String(decoding: $0, as: UTF8.self)
+        }
+    }
+
+    /// An attribute's bytes, or `nil` if the item has none of this name.
+    public func bytes(ofAttribute attribute: String, of name: String) async throws -> [UInt8]? {
         let full = full(name)
         return try await onThread("\(attribute) of \(name)") {
             do throws(SystemError) {
-                return String(
-                    decoding: try SystemCall.attribute(attribute, of: full),
-                    as: UTF8.self
-                )
+                return try SystemCall.attribute(attribute, of: full)
             } catch {
                 guard error.code == ENODATA else { throw error }
                 return nil
@@ -138,9 +142,13 @@ extension TestDrive {
     }
 
     public func setAttribute(_ attribute: String, of name: String, to value: String) async throws {
+        try await setAttribute(attribute, of: name, to: Array(value.utf8))
+    }
+
+    public func setAttribute(_ attribute: String, of name: String, to value: [UInt8]) async throws {
         let full = full(name)
         try await onThread("setting \(attribute) of \(name)") {
-            try SystemCall.setAttribute(attribute, of: full, to: Array(value.utf8))
+            try SystemCall.setAttribute(attribute, of: full, to: value)
         }
     }
 

@@ -64,6 +64,8 @@ final class Life: Sendable {
                 stateDirectory: directory,
                 deviceName: device
             )
+            // Other processes are not simulated.
+            configuration.thumbnails = .off
             configuration.passthrough = false
             configuration.cacheSize = 1 << 30
             configuration.freeFloor = 1

@@ -21,6 +21,13 @@ enum AttributeName: String, Sendable, CaseIterable {
     case conflicts
     case resolve
     case contentType = "content-type"
+    case thumbnail
+    case thumbnail128 = "thumbnail.128"
+    case thumbnail256 = "thumbnail.256"
+    case thumbnail512 = "thumbnail.512"
+    case thumbnail1024 = "thumbnail.1024"
+    /// Where the largest one lies in the desktop's cache.
+    case thumbnailPath = "thumbnail.path"
 
     private static let prefix = "user.cloudfs"
 
@@ -54,11 +61,25 @@ enum AttributeName: String, Sendable, CaseIterable {
         case .error: facts.error
         case .pin: facts.item.content.policy.word
         case .hydrate, .evict, .resolve, .conflicts: nil
+        case .thumbnail, .thumbnail128, .thumbnail256, .thumbnail512, .thumbnail1024,
+            .thumbnailPath:
+            nil
         case .itemID: facts.item.documentID.description
         case .version: facts.version?.content
         case .container: facts.container
         case .hasConflicts: facts.hasConflicts ? "1" : "0"
         case .contentType: facts.contentType
+        }
+    }
+
+    /// For an attribute that is a picture: the longest side that it may have, in pixels.
+    var pictureSide: Int? {
+        switch self {
+        case .thumbnail, .thumbnail1024: 1024
+        case .thumbnail512: 512
+        case .thumbnail256: 256
+        case .thumbnail128: 128
+        default: nil
         }
     }
 

@@ -19,7 +19,8 @@ final class ContentStore: Sendable {
         try emptyStaging()
     }
 
-    private func path(_ item: ItemID, _ generation: Int64) -> String {
+    /// Where a generation lies; for programs that are shown nothing else.
+    func path(_ item: ItemID, _ generation: Int64) -> String {
         let bucket = Self.hex(Int(truncatingIfNeeded: item.rawValue & 0xff))
         return "\(root)/content/\(bucket)/\(item).\(generation)"
     }

@@ -4,6 +4,8 @@ import Glibc
 struct MountRecord: Sendable, Equatable {
     /// Major and minor number of the file system, as `0:42`: its identity while it exists.
     var device: String
+    /// Which folder of the file system is mounted: `/` for all of it.
+    var root: String
     var mountpoint: String
     /// Like `fuse.cloudfs`.
     var type: String
@@ -20,6 +22,17 @@ enum MountTable {
         try parse(read()).last { $0.mountpoint == mountpoint }
     }
 
+    /// Everywhere that the file system at `mountpoint` can be seen, that place first.
+    ///
+    /// Where the kernel does not tell, that one alone.
+    static func places(of mountpoint: String) -> [String] {
+        guard let records = try? parse(read()),
+            let device = records.last(where: { $0.mountpoint == mountpoint })?.device
+        else { return [mountpoint] }
+        let others = records.filter { $0.device == device && $0.root == "/" }.map(\.mountpoint)
+        return [mountpoint] + Set(others).subtracting([mountpoint]).sorted().prefix(7)
+    }
+
     /// - Source: proc_pid_mountinfo(5)
     static func parse(_ text: String) -> [MountRecord] {
         text.split(separator: "\n").compactMap { line in
@@ -29,6 +42,7 @@ enum MountTable {
             else { return nil }
             return MountRecord(
                 device: String(fields[2]),
+                root: unescaped(fields[3]),
                 mountpoint: unescaped(fields[4]),
                 type: unescaped(fields[dash + 1])
             )

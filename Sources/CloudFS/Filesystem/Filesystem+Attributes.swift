@@ -10,10 +10,7 @@ extension Filesystem {
             throw CloudFSError(.unsupported, "only attributes named user.… are stored", item: id)
         }
         if AttributeName.isReserved(name) {
-            guard let known = AttributeName(name), let value = try value(of: known, id) else {
-                throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
-            }
-            return Array(value.utf8)
+            return try ownAttribute(name, of: id)
         }
         guard let value = try catalog.readFew({ try $0.attribute(name, of: id) }) else {
             throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
@@ -21,7 +18,20 @@ extension Filesystem {
         return value
     }
 
+    /// One that CloudFS answers itself, without the network.
+    private func ownAttribute(_ name: String, of id: ItemID) throws(CloudFSError) -> [UInt8] {
+        let known = AttributeName(name)
+        if let size = known?.pictureSide.flatMap({ ThumbnailSize(rawValue: $0) }) {
+            return try thumbnails.image(of: id, atMost: size).bytes
+        }
+        guard let known, let value = try value(of: known, id) else {
+            throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
+        }
+        return Array(value.utf8)
+    }
+
     private func value(of name: AttributeName, _ id: ItemID) throws(CloudFSError) -> String? {
+        if name == .thumbnailPath { return try desktop?.path(of: id) }
         guard name == .conflicts else { return name.value(for: try facts(of: id)) }
         let versions = try catalog.readFew { reader in
             try reader.name(of: id).map { try reader.conflictVersions(of: $0) } ?? []
@@ -66,10 +76,14 @@ extension Filesystem {
 
     func removeAttribute(_ name: String, of id: ItemID, caller: Caller) throws(CloudFSError) {
         if AttributeName.isReserved(name) {
-            guard AttributeName(name) == .pin else {
+            switch AttributeName(name) {
+            case .pin: return try setPolicy(.inherited, of: id)
+            case .thumbnail:
+                try requireWritable()
+                return try thumbnails.reset(id)
+            default:
                 throw CloudFSError(.attributeReadOnly, "\(name) cannot be removed", item: id)
             }
-            return try setPolicy(.inherited, of: id)
         }
         try requireWritable()
         try Self.requireUserNamespace(name, id)
@@ -136,6 +150,9 @@ extension Filesystem {
                 )
             }
             try setPolicy(policy, of: id)
+        case .thumbnail:
+            try requireWritable()
+            try thumbnails.set(value, for: id)
         case .hydrate: _ = try download(id)
         case .evict: try evictOne(id)
         case .resolve:

@@ -27,6 +27,7 @@ extension Filesystem {
             return OpenedFolder(item: id, handle: handle, keepsCache: false)
         }
         let handle = try handles.add(folder: id, by: request)
+        desktop?.noticeOpened(id)
         return OpenedFolder(item: id, handle: handle, keepsCache: files.caches.noteOpened(id))
     }
 

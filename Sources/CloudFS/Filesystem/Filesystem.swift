@@ -26,7 +26,10 @@ final class Filesystem: Sendable {
     let handles: HandleTable
     let hub: ChangeHub
     let connection: Connection
-    let contentTypes = ContentTypes.installed()
+    let contentTypes: ContentTypes
+    let thumbnails: Thumbnails
+    /// `nil` where no desktop's cache is filled.
+    let desktop: DesktopThumbnails?
     let options: Options
     let logger: Logger
 
@@ -62,6 +65,9 @@ final class Filesystem: Sendable {
         handles: HandleTable,
         hub: ChangeHub,
         connection: Connection,
+        contentTypes: ContentTypes,
+        thumbnails: Thumbnails,
+        desktop: DesktopThumbnails?,
         options: Options,
         logger: Logger
     ) {
@@ -79,6 +85,9 @@ final class Filesystem: Sendable {
         self.handles = handles
         self.hub = hub
         self.connection = connection
+        self.contentTypes = contentTypes
+        self.thumbnails = thumbnails
+        self.desktop = desktop
         self.options = options
         self.logger = logger
     }

@@ -56,6 +56,13 @@ extension MountConfiguration.Option {
         case .hydration: [configuration.hydration.rawValue]
         case .coordination: [configuration.coordination.rawValue]
         case .claimTimeout: [MountConfiguration.Values.format(configuration.claimTimeout)]
+        case .thumbnails: [configuration.thumbnails.rawValue]
+        case .thumbnailCache:
+            switch configuration.thumbnailCache {
+            case .ofUser: []
+            case .folder(let path): [path]
+            case .none: ["none"]
+            }
         case .progressiveLimit: [ByteCount.format(configuration.progressiveLimit)]
         case .ignore: configuration.ignore
         case .simulateLatency: [MountConfiguration.Values.format(link.latency)]

@@ -146,3 +146,56 @@ extension DriveParts {
     }
 
 }
+
+// MARK: - Thumbnails
+
+extension DriveParts {
+    /// Who fills the desktop's cache; `nil` where there is none to fill.
+    static func desktop(
+        _ configuration: MountConfiguration,
+        _ thumbnails: Thumbnails
+    ) -> DesktopThumbnails? {
+        guard configuration.thumbnails != .off,
+            case .folder(let root) = configuration.thumbnailCache
+        else { return nil }
+        return DesktopThumbnails(
+            thumbnails,
+            cache: DesktopCache(root: root),
+            staging: configuration.stateDirectory + "/staging"
+        ) { MountTable.places(of: configuration.mountpoint) }
+    }
+}
+
+extension MountConfiguration.Thumbnails {
+    var use: Thumbnails.Use {
+        switch self {
+        case .full: .full
+        case .fetched: .fetched
+        case .off: .off
+        }
+    }
+}
+
+extension DesktopThumbnails {
+    /// What of the news matters to folders that somebody looks at.
+    func notice(_ changes: [ItemChange]) {
+        for change in changes {
+            switch change {
+            case .attributes(let id), .content(let id): noticeChanged(id)
+            case .entryAppeared(let parent, _), .entryReplaced(let parent, _):
+                noticeAppeared(in: parent)
+            case .entryVanished(let parent, let name, _): noticeVanished(name, from: parent)
+            }
+        }
+    }
+}
+
+extension ItemChange {
+    /// The item whose content may be here now, or another.
+    var changedItem: ItemID? {
+        switch self {
+        case .attributes(let id), .content(let id): id
+        case .entryAppeared, .entryVanished, .entryReplaced: nil
+        }
+    }
+}

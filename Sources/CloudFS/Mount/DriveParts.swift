@@ -135,6 +135,24 @@ final class DriveParts: Sendable {
             isIgnored: isIgnored,
             logger: logger
         )
+        let contentTypes = ContentTypes.installed()
+        let thumbnails = Thumbnails(
+            Thumbnails.Surroundings(
+                catalog: catalog,
+                content: store,
+                provider: provider,
+                pool: pool,
+                clocks: clocks,
+                type: { contentTypes.type(of: .file, name: $0) },
+                isOnline: { connection.isOnline },
+                changed: { news.pictured($0) },
+                logger: logger
+            ),
+            use: configuration.thumbnails.use,
+            mayWrite: !configuration.readOnly,
+            stateDirectory: configuration.stateDirectory
+        )
+        let desktop = Self.desktop(configuration, thumbnails)
         let filesystem = Filesystem(
             files: files,
             hydrator: hydrator,
@@ -149,6 +167,9 @@ final class DriveParts: Sendable {
             handles: handles,
             hub: hub,
             connection: connection,
+            contentTypes: contentTypes,
+            thumbnails: thumbnails,
+            desktop: desktop,
             options: Filesystem.Options(
                 isReadOnly: configuration.readOnly,
                 isCoordinationEnforced: configuration.coordination == .enforced,
@@ -158,7 +179,7 @@ final class DriveParts: Sendable {
             ),
             logger: logger
         )
-        news.deliver(to: feed, uploader, downloader)
+        news.deliver(to: feed, uploader, downloader, thumbnails, desktop)
         try Self.restorePause(of: uploader, from: catalog)
         try uploader.takeUpUnheard()
         try filesystem.adoptHandles()
@@ -167,6 +188,10 @@ final class DriveParts: Sendable {
             files.caches.noteChanged(changes)
             for case .entryVanished(_, _, let item) in changes { coordinator.noteMoved(item) }
             evictor.noticeUse()
+        }
+        _ = hub.subscribeToAll { changes, _ in
+            thumbnails.notice(changes.compactMap(\.changedItem))
+            desktop?.notice(changes)
         }
         self.catalog = catalog
         self.files = files
@@ -259,6 +284,8 @@ final class DriveParts: Sendable {
             group.addTask { await self.filesystem.watchOwnerFiles() }
             group.addTask { await self.filesystem.evictor.run() }
             group.addTask { await self.leases.run() }
+            group.addTask { await self.filesystem.thumbnails.run() }
+            if let desktop = self.filesystem.desktop { group.addTask { await desktop.run() } }
             group.addTask {
                 await Sweeper(files: self.files, pool: self.pool, logger: self.logger).run()
             }
@@ -319,18 +346,40 @@ private final class Newsroom: Sendable {
         var feed: ChangeFeed
         var uploader: Uploader
         var downloader: Downloader
+        var thumbnails: Thumbnails
+        var desktop: DesktopThumbnails?
     }
 
     private let desk = Mutex<Desk?>(nil)
 
-    func deliver(to feed: ChangeFeed, _ uploader: Uploader, _ downloader: Downloader) {
-        desk.withLock { $0 = Desk(feed: feed, uploader: uploader, downloader: downloader) }
+    func deliver(
+        to feed: ChangeFeed,
+        _ uploader: Uploader,
+        _ downloader: Downloader,
+        _ thumbnails: Thumbnails,
+        _ desktop: DesktopThumbnails?
+    ) {
+        desk.withLock {
+            $0 = Desk(
+                feed: feed,
+                uploader: uploader,
+                downloader: downloader,
+                thumbnails: thumbnails,
+                desktop: desktop
+            )
+        }
+    }
+
+    /// An item has another thumbnail.
+    func pictured(_ id: ItemID) {
+        desk.withLock { $0 }?.desktop?.noticeChanged(id)
     }
 
     func connected() {
         guard let desk = desk.withLock({ $0 }) else { return }
         desk.uploader.wake.raise()
         desk.downloader.noticeWanted()
+        Task { await desk.thumbnails.noticeConnected() }
     }
 
     /// A coordinated program let go of what it had claimed.

@@ -68,7 +68,17 @@ extension MountConfiguration {
                 host: host
             )
         }
+        if thumbnailCache == .ofUser { thumbnailCache = Self.thumbnailCache(of: host) }
         mayStartOffline = StateDirectory.hasCatalog(at: stateDirectory)
+    }
+
+    /// The cache of the user who mounts; what root mounts is not for root to look at.
+    private static func thumbnailCache(of host: Host) -> ThumbnailCache {
+        guard host.userID != 0 else { return .none }
+        if let cache = host.environment["XDG_CACHE_HOME"], cache.hasPrefix("/") {
+            return .folder(cache + "/thumbnails")
+        }
+        return host.home.map { .folder($0 + "/.cache/thumbnails") } ?? .none
     }
 
     /// Understands what `driveFile` wrote, in full: no other file is read.

@@ -20,6 +20,8 @@ extension MountConfiguration {
         case hydration
         case coordination
         case claimTimeout = "claim-timeout"
+        case thumbnails
+        case thumbnailCache = "thumbnail-cache"
         case progressiveLimit = "progressive-limit"
         case ignore
         case simulateLatency = "simulate-latency"
@@ -51,6 +53,7 @@ extension MountConfiguration {
             case .readOnly, .remoteIDs, .noPassthrough, .foreground, .anonymous: .flag
             case .ignore: .list("pattern")
             case .stateDir, .caFile: .value("path")
+            case .thumbnailCache: .value("folder")
             case .cacheSize, .freeFloor, .progressiveLimit: .value("bytes")
             case .uploadLimit, .downloadLimit, .simulateBandwidth: .value("bytes/s")
             case .quietTime, .readTimeout, .claimTimeout, .simulateLatency, .pollInterval,
@@ -62,7 +65,7 @@ extension MountConfiguration {
             case .endpoint: .value("url")
             case .addressing: .value("style")
             case .logLevel: .value("level")
-            case .hydration, .coordination: .value("policy")
+            case .hydration, .coordination, .thumbnails: .value("policy")
             }
         }
 
@@ -96,6 +99,12 @@ extension MountConfiguration {
                 "Who waits for programs that claim a file: advisory (those that write) or "
                     + "enforced (those that read, too). Default: advisory."
             case .claimTimeout: "How long an open waits for such a program. Default: 30s."
+            case .thumbnails:
+                "full (made here and shared with other devices), fetched (only theirs) or off. "
+                    + "Default: full."
+            case .thumbnailCache:
+                "The desktop's folder of thumbnails that is filled, or none. "
+                    + "Default: that of the user who mounts; none for root."
             case .progressiveLimit:
                 "Larger files are not completed in the background. Default: 256MiB."
             case .ignore:
@@ -223,6 +232,14 @@ extension MountConfiguration.Option {
             }
         case .claimTimeout:
             configuration.claimTimeout = try duration(text, "30s", .milliseconds(10))
+        case .thumbnails:
+            configuration.thumbnails = try value(text, "full, fetched or off") {
+                MountConfiguration.Thumbnails(rawValue: $0)
+            }
+        case .thumbnailCache:
+            guard !text.isEmpty else { throw wrong(text, "the path of a folder, or none") }
+            let path = MountConfiguration.Paths.absolute(text, base: base, home: home)
+            configuration.thumbnailCache = text == "none" ? .none : .folder(path)
         case .ignore: try ignore(text, in: &configuration)
         }
     }

@@ -35,6 +35,24 @@ public struct MountConfiguration: Sendable, Equatable {
         case enforced
     }
 
+    /// Where thumbnails come from.
+    public enum Thumbnails: String, Sendable, CaseIterable {
+        /// Made on this machine, and exchanged with other devices.
+        case full
+        /// Only those that other devices have left in the cloud are shown.
+        case fetched
+        case off
+    }
+
+    /// Which desktop's cache of thumbnails is filled.
+    public enum ThumbnailCache: Sendable, Equatable {
+        /// That of the user who mounts, if it is not root.
+        case ofUser
+        /// The folder `thumbnails`; absolute.
+        case folder(String)
+        case none
+    }
+
     /// A link that is slower or worse than the real one, for demonstrations and tests.
     public struct SimulatedLink: Sendable, Equatable {
         /// Added to every request.
@@ -112,6 +130,8 @@ public struct MountConfiguration: Sendable, Equatable {
     public var coordination = Coordination.advisory
     /// How long an open waits for a coordinated program.
     public var claimTimeout = Duration.seconds(30)
+    public var thumbnails = Thumbnails.full
+    public var thumbnailCache = ThumbnailCache.ofUser
     /// Files larger than this are not completed in the background.
     public var progressiveLimit: Int64 = 256 << 20
     /// Patterns (`fnmatch`) of names that stay on this machine; matched against one component.

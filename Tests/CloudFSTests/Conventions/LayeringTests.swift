@@ -23,7 +23,7 @@ import Testing
         "CloudFSClient": [],
         "CloudFSControlAPI": ["Control"],
         "Crypto": ["Content", "Provider", "Thumbnails", "Access"],
-        "GRDB": ["Catalog"], "GRDBSQLite": ["Catalog"],
+        "GRDB": ["Catalog", "Thumbnails"], "GRDBSQLite": ["Catalog"],
         "Hummingbird": ["Control"],
         "NIOCore": ["Provider", "Control"],
         "NIOHTTP1": ["Provider", "Control"],

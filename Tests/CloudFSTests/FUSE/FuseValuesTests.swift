@@ -169,14 +169,19 @@ import Testing
         let text = #"""
             36 35 98:0 / / rw,noatime master:1 shared:2 - ext4 /dev/root rw
             50 36 0:40 / /tmp/a\040b\134c rw,nosuid - fuse.cloudfs local:/a\040b rw,user_id=0
-            51 36 0:41 / /plain rw - tmpfs none rw
+            51 36 0:41 /folder /plain rw - tmpfs none rw
             garbage
             """#
         #expect(
             MountTable.parse(text) == [
-                MountRecord(device: "98:0", mountpoint: "/", type: "ext4"),
-                MountRecord(device: "0:40", mountpoint: #"/tmp/a b\c"#, type: "fuse.cloudfs"),
-                MountRecord(device: "0:41", mountpoint: "/plain", type: "tmpfs"),
+                MountRecord(device: "98:0", root: "/", mountpoint: "/", type: "ext4"),
+                MountRecord(
+                    device: "0:40",
+                    root: "/",
+                    mountpoint: #"/tmp/a b\c"#,
+                    type: "fuse.cloudfs"
+                ),
+                MountRecord(device: "0:41", root: "/folder", mountpoint: "/plain", type: "tmpfs"),
             ]
         )
     }

@@ -22,6 +22,8 @@ import Testing
         .hydration: ("partial", "\"partial\""),
         .coordination: ("enforced", "\"enforced\""),
         .claimTimeout: ("5s", "\"5s\""),
+        .thumbnails: ("fetched", "\"fetched\""),
+        .thumbnailCache: ("/var/tmp/thumbnails", "\"/var/tmp/thumbnails\""),
         .progressiveLimit: ("1G", "\"1G\""),
         .ignore: ("*.iso", "[\"*.iso\"]"),
         .simulateLatency: ("20ms", "\"20ms\""),

@@ -1,0 +1,228 @@
+import Glibc
+import Synchronization
+
+/// Has pictures of files made by programs that can do nothing else: decoders of pictures are
+/// what hostile files are made for.
+///
+/// Each runs in a sandbox of bubblewrap, where that is installed, and sees the system's programs
+/// and libraries, one file and an empty folder in memory; no network, no other file, no other
+/// process. What it makes comes back through a pipe in the form of `ThumbnailSidecar`. Without
+/// bubblewrap there are namespaces of its own without network, processes and folders to write to.
+final class ThumbnailMaker: Sendable {
+    /// How a picture is made.
+    enum Way: Sendable, Equatable {
+        case vips
+        /// A thumbnailer of the desktop: its words with `%i`, `%u`, `%o` and `%s`.
+        case program([String])
+    }
+
+    enum Outcome: Sendable {
+        case images(ThumbnailImages)
+        /// This content has no picture that the program could make.
+        case unreadable
+        /// The program could not be run; that says nothing about the content.
+        case unavailable(reason: String)
+    }
+
+    /// Pictures for the desktop's cache, as PNG.
+    enum Conversion: Sendable {
+        case pictures([ThumbnailSize: [UInt8]])
+        case failed
+    }
+
+    /// Most bytes of one of them.
+    private static let mostPictureBytes = 8 << 20
+
+    /// How long one picture may take.
+    private static let limit = Duration.seconds(30)
+    /// What one may use: 2 GiB of addresses, 20 s of a processor, 256 MiB in a file, 256 files.
+    private static let bounds = [
+        "/usr/bin/prlimit", "--as=2147483648", "--cpu=20", "--fsize=268435456", "--nofile=256",
+        "--core=0", "--",
+    ]
+    /// Said by the script when the content is at fault.
+    private static let unreadableStatus: Int32 = 3
+
+    private let hasEnded = Mutex(false)
+    private let hasBubblewrap = access("/usr/bin/bwrap", X_OK) == 0
+
+    /// Kills what runs and starts nothing more: the drive ends.
+    func end() {
+        hasEnded.withLock { $0 = true }
+    }
+
+    /// Pictures of all sizes of the file at `path`; blocks while they are made.
+    ///
+    /// - Parameter ending: The ending of the item's name, which some programs go by.
+    func make(of path: String, ending: String, by way: Way) -> Outcome {
+        let sizes = ThumbnailSize.allCases.map { String($0.rawValue) }
+        var words: [String] = []
+        if case .program(let command) = way {
+            words = command.map { word in
+                switch word {
+                case "%i": "/in/\(Self.inputName(ending))"
+                case "%u": "file:///in/\(Self.inputName(ending))"
+                case "%o": "/tmp/made"
+                case "%s": "\(ThumbnailSize.doubleExtraLarge.rawValue)"
+                default: word
+                }
+            }
+        }
+        return run(
+            Self.script,
+            [sizes.reversed().joined(separator: " ")] + words,
+            input: path,
+            named: Self.inputName(ending)
+        )
+    }
+
+    /// PNG pictures of some sizes of the thumbnail at `path`; blocks while they are made.
+    func convert(_ path: String, to sizes: [ThumbnailSize]) -> Conversion {
+        let list = sizes.map { String($0.rawValue) }.joined(separator: " ")
+        guard !hasEnded.withLock({ $0 }) else { return .failed }
+        let child = child(Self.conversion, [list], input: path, named: "item", atMost: 32 << 20)
+        guard let output = try? child.output(),
+            let pictures = ThumbnailSidecar.pieces(output, atMost: Self.mostPictureBytes)
+        else { return .failed }
+        return .pictures(pictures)
+    }
+
+    /// A name that says no more than what kind of file it is.
+    private static func inputName(_ ending: String) -> String {
+        let plain = ending.utf8.prefix(10).allSatisfy {
+            (0x30...0x39).contains($0) || (0x61...0x7a).contains($0) || (0x41...0x5a).contains($0)
+        }
+        return plain && !ending.isEmpty && ending.utf8.count <= 10 ? "item.\(ending)" : "item"
+    }
+
+    // MARK: - The sandbox
+
+    private func run(
+        _ script: String,
+        _ arguments: [String],
+        input: String,
+        named name: String
+    ) -> Outcome {
+        let child = child(
+            script,
+            arguments,
+            input: input,
+            named: name,
+            atMost: ThumbnailSidecar.mostBytes
+        )
+        do throws(ChildRun.Failure) {
+            let output = try child.output()
+            return ThumbnailSidecar.images(output).map { .images($0) } ?? .unreadable
+        } catch {
+            switch error {
+            case .ended(let status) where status >> 8 == Self.unreadableStatus: return .unreadable
+            case .tookTooLong:
+                // What was killed says nothing about the content.
+                return hasEnded.withLock { $0 }
+                    ? .unavailable(reason: "the drive ends") : .unreadable
+            case .ended(let status): return .unavailable(reason: "it ended with \(status)")
+            case .notStarted(let reason): return .unavailable(reason: reason)
+            case .noPipe: return .unavailable(reason: "there is no pipe for it")
+            }
+        }
+    }
+
+    /// A shell in the sandbox: `$1` of its script is the file.
+    private func child(
+        _ script: String,
+        _ arguments: [String],
+        input: String,
+        named name: String,
+        atMost outputLimit: Int
+    ) -> ChildRun {
+        let sandbox = hasBubblewrap ? Self.bubblewrap(input, name) : Self.namespaces
+        let shell = ["/bin/sh", "-c", hasBubblewrap ? script : Self.folders + script, "sh"]
+        return ChildRun(
+            words: Self.bounds + sandbox + shell + [hasBubblewrap ? "/in/\(name)" : input]
+                + arguments,
+            environment: [
+                "PATH": "/usr/bin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8",
+                "VIPS_CONCURRENCY": "1",
+            ],
+            limit: Self.limit,
+            outputLimit: outputLimit,
+            isCancelled: { self.hasEnded.withLock { $0 } }
+        )
+    }
+
+    private static func bubblewrap(_ input: String, _ name: String) -> [String] {
+        var words = [
+            "/usr/bin/bwrap", "--unshare-all", "--die-with-parent", "--new-session",
+            "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr",
+        ]
+        for folder in ["bin", "lib", "lib64", "sbin"] {
+            words += ["--symlink", "usr/\(folder)", "/\(folder)"]
+        }
+        for path in ["/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts"] {
+            words += ["--ro-bind-try", path, path]
+        }
+        return words + [
+            "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp",
+            "--ro-bind", input, "/in/\(name)", "--chdir", "/tmp", "--",
+        ]
+    }
+
+    private static let namespaces = [
+        "/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--ipc",
+        "--uts", "--fork", "--kill-child", "--",
+    ]
+
+    private static let folders = """
+        mount -t tmpfs -o size=256m none /tmp && cd /tmp || exit 1
+
+        """
+
+    /// Makes what is asked for of a file, or of what a thumbnailer makes of it: first one picture
+    /// as vips has it, then each size of that, of a lower quality until it fits.
+    private static let script = """
+        set -eu
+        input=$1 sizes=$2
+        shift 2
+        if [ $# -gt 0 ]; then
+            "$@" >/dev/null 2>&1 || exit \(unreadableStatus)
+            input=/tmp/made
+        fi
+        vipsthumbnail "$input" --size '1024x1024>' -o /tmp/t.v >/dev/null 2>&1 \\
+            || exit \(unreadableStatus)
+        bands=$(vipsheader -f bands /tmp/t.v 2>/dev/null) || exit \(unreadableStatus)
+        case $bands in 2 | 4) form=png ;; *) form=jpg ;; esac
+        bytes() { stat -c %s "/tmp/$1.$form"; }
+        save() {
+            if [ $form = png ]; then options="palette,Q=$3,strip"; else options="Q=$3,strip"; fi
+            vipsthumbnail /tmp/t.v --size "$2x$2>" -o "/tmp/$1.$form[$options]" >/dev/null 2>&1 \\
+                || exit \(unreadableStatus)
+        }
+        for size in $sizes; do
+            for quality in 82 65 45; do
+                save "$size" "$size" $quality
+                [ "$(bytes "$size")" -gt \(ThumbnailImage.mostBytes) ] || break
+            done
+            side=$size
+            while [ "$(bytes "$size")" -gt \(ThumbnailImage.mostBytes) ]; do
+                side=$((side * 3 / 4))
+                save "$size" $side 45
+            done
+        done
+        echo 'cloudfs-thumbnails 1'
+        for size in $sizes; do echo "$size $(bytes "$size")"; done
+        echo
+        for size in $sizes; do cat "/tmp/$size.$form"; done
+        """
+
+    private static let conversion = """
+        set -eu
+        cd /tmp
+        for size in $2; do
+            vipsthumbnail "$1" --size "${size}x${size}>" -o "/tmp/$size.png[strip]" >/dev/null 2>&1
+        done
+        echo 'cloudfs-thumbnails 1'
+        for size in $2; do echo "$size $(stat -c %s "$size.png")"; done
+        echo
+        for size in $2; do cat "$size.png"; done
+        """
+}

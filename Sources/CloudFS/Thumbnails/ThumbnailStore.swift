@@ -1,0 +1,338 @@
+import GRDB
+import Glibc
+import Synchronization
+
+/// Which content a thumbnail shows.
+struct ThumbnailToken: Hashable, Sendable {
+    let rawValue: String
+
+    init(rawValue: String) {
+        self.rawValue = rawValue
+    }
+
+    /// What the cloud has.
+    init(_ version: ItemVersion) {
+        rawValue = "v:" + version.content
+    }
+
+    /// What only this machine has: one state of one content file.
+    init?(_ item: Item) {
+        guard item.content.generation != 0 else { return nil }
+        let modified = item.metadata.modified.nanoseconds
+        rawValue = "l:\(item.content.generation):\(item.size):\(modified)"
+    }
+}
+
+/// What is known of one item's thumbnail, without the pictures.
+struct ThumbnailRecord: Sendable, Equatable {
+    /// Where it comes from.
+    enum Source: Int, Sendable {
+        case madeHere = 1
+        case cloud = 2
+        /// A program set it.
+        case given = 3
+        /// Nothing could be made of this content.
+        case failed = 4
+        /// The cloud had none when it was asked.
+        case absent = 5
+    }
+
+    var token: ThumbnailToken
+    var source: Source
+    /// Whether the cloud has it.
+    var isSent: Bool
+    /// When it was stored, or asked for.
+    var noted: Timestamp
+    /// How often the cloud had none.
+    var attempts = 0
+    var sizes: Set<ThumbnailSize>
+}
+
+/// The thumbnails of a drive on this machine: a database of their own beside the catalog.
+///
+/// All of it can be made or fetched again, so a damaged one is thrown away, and the oldest go when
+/// they are too many. The file is made when the first thumbnail is.
+final class ThumbnailStore: Sendable {
+    private let path: String
+    /// Bytes of pictures that are kept.
+    private let limit: Int64
+    private let queue = Mutex<DatabaseQueue?>(nil)
+    private let puts = Atomic(0)
+
+    init(path: String, limit: Int64 = 512 << 20) {
+        self.path = path
+        self.limit = limit
+    }
+
+    private static let schema = """
+        CREATE TABLE IF NOT EXISTS thumbnail (
+            item INTEGER PRIMARY KEY,
+            token TEXT NOT NULL,
+            source INTEGER NOT NULL,
+            is_sent INTEGER NOT NULL,
+            noted INTEGER NOT NULL,
+            attempts INTEGER NOT NULL,
+            bytes INTEGER NOT NULL,
+            image128 BLOB, image256 BLOB, image512 BLOB, image1024 BLOB
+        );
+        CREATE INDEX IF NOT EXISTS thumbnail_age ON thumbnail(noted, bytes, is_sent);
+        CREATE INDEX IF NOT EXISTS thumbnail_unsent ON thumbnail(item)
+            WHERE is_sent = 0 AND bytes > 0;
+        """
+
+    private static func column(_ size: ThumbnailSize) -> String { "image\(size.rawValue)" }
+
+    // MARK: - Reading
+
+    func record(of id: ItemID) throws(CloudFSError) -> ThumbnailRecord? {
+        let sizes = ThumbnailSize.allCases
+        let filled = sizes.map { "\(Self.column($0)) IS NOT NULL" }.joined(separator: ", ")
+        return try run { database in
+            try Row.fetchOne(
+                database.cachedStatement(
+                    sql: """
+                        SELECT token, source, is_sent, noted, attempts, \(filled)
+                        FROM thumbnail WHERE item = ?
+                        """
+                ),
+                arguments: [id.rawValue]
+            ).flatMap { row in
+                guard let source = ThumbnailRecord.Source(rawValue: row[1]) else { return nil }
+                return ThumbnailRecord(
+                    token: ThumbnailToken(rawValue: row[0]),
+                    source: source,
+                    isSent: row[2],
+                    noted: Timestamp(nanoseconds: row[3]),
+                    attempts: row[4],
+                    sizes: Set(sizes.indices.filter { row[5 + $0] }.map { sizes[$0] })
+                )
+            }
+        }
+    }
+
+    /// The largest picture of at most `size` that shows one of `tokens`.
+    func image(
+        of id: ItemID,
+        showing tokens: [ThumbnailToken],
+        atMost size: ThumbnailSize
+    ) throws(CloudFSError) -> ThumbnailImage? {
+        let columns = ThumbnailSize.allCases.filter { $0 <= size }.reversed().map(Self.column)
+        let selection = columns.joined(separator: ", ")
+        return try run { database in
+            try Row.fetchOne(
+                database.cachedStatement(
+                    sql: "SELECT token, \(selection) FROM thumbnail WHERE item = ?"
+                ),
+                arguments: [id.rawValue]
+            ).flatMap { row in
+                guard tokens.contains(ThumbnailToken(rawValue: row[0])) else { return nil }
+                for index in 1...columns.count {
+                    if let bytes = row.blob(index) { return ThumbnailImage(bytes) }
+                }
+                return nil
+            }
+        }
+    }
+
+    /// All pictures of an item that show `token`.
+    func images(
+        of id: ItemID,
+        showing token: ThumbnailToken
+    ) throws(CloudFSError) -> ThumbnailImages {
+        let sizes = ThumbnailSize.allCases
+        let columns = sizes.map(Self.column).joined(separator: ", ")
+        return try run { database in
+            let row = try Row.fetchOne(
+                database.cachedStatement(
+                    sql: "SELECT \(columns) FROM thumbnail WHERE item = ? AND token = ?"
+                ),
+                arguments: [id.rawValue, token.rawValue]
+            )
+            var images: ThumbnailImages = [:]
+            for (index, size) in sizes.enumerated() {
+                images[size] = row?.blob(index).flatMap { ThumbnailImage($0) }
+            }
+            return images
+        }
+    }
+
+    /// Items whose pictures the cloud may lack.
+    func unsent(limit: Int) throws(CloudFSError) -> [ItemID] {
+        try run { database in
+            try Int64.fetchAll(
+                database,
+                sql: "SELECT item FROM thumbnail WHERE is_sent = 0 AND bytes > 0 LIMIT ?",
+                arguments: [limit]
+            ).map { ItemID($0) }
+        }
+    }
+
+    // MARK: - Changing
+
+    /// Stores pictures, in place of all that showed another content.
+    func put(
+        _ images: ThumbnailImages,
+        of id: ItemID,
+        _ record: ThumbnailRecord
+    ) throws(CloudFSError) {
+        try run { database in
+            try database.execute(
+                sql: "DELETE FROM thumbnail WHERE item = ? AND (token <> ? OR source <> ?)",
+                arguments: [id.rawValue, record.token.rawValue, record.source.rawValue]
+            )
+            try database.execute(
+                sql: """
+                    INSERT INTO thumbnail (item, token, source, is_sent, noted, attempts, bytes)
+                    VALUES (?, ?, ?, ?, ?, ?, 0) ON CONFLICT (item) DO UPDATE SET
+                        is_sent = excluded.is_sent, noted = excluded.noted,
+                        attempts = excluded.attempts
+                    """,
+                arguments: [
+                    id.rawValue, record.token.rawValue, record.source.rawValue, record.isSent,
+                    record.noted.nanoseconds, record.attempts,
+                ]
+            )
+            for (size, image) in images {
+                try database.execute(
+                    sql: "UPDATE thumbnail SET \(Self.column(size)) = ? WHERE item = ?",
+                    arguments: [image.bytes.asBlob, id.rawValue]
+                )
+            }
+            let lengths = ThumbnailSize.allCases
+                .map { "coalesce(length(\(Self.column($0))), 0)" }.joined(separator: " + ")
+            try database.execute(
+                sql: "UPDATE thumbnail SET bytes = \(lengths) WHERE item = ?",
+                arguments: [id.rawValue]
+            )
+        }
+        if puts.add(1, ordering: .relaxed).newValue.isMultiple(of: 64) { try trim() }
+    }
+
+    /// Changes what a thumbnail shows, as its content has another name now.
+    func retoken(_ id: ItemID, to token: ThumbnailToken) throws(CloudFSError) {
+        try run { database in
+            try database.execute(
+                sql: "UPDATE thumbnail SET token = ?, is_sent = 0 WHERE item = ?",
+                arguments: [token.rawValue, id.rawValue]
+            )
+        }
+    }
+
+    func markSent(_ id: ItemID, _ token: ThumbnailToken) throws(CloudFSError) {
+        try run { database in
+            try database.execute(
+                sql: "UPDATE thumbnail SET is_sent = 1 WHERE item = ? AND token = ?",
+                arguments: [id.rawValue, token.rawValue]
+            )
+        }
+    }
+
+    /// Forgets a thumbnail, if it shows `token` where one is given.
+    func remove(_ id: ItemID, _ token: ThumbnailToken? = nil) throws(CloudFSError) {
+        try run { database in
+            try database.execute(
+                sql: "DELETE FROM thumbnail WHERE item = ? AND token = coalesce(?, token)",
+                arguments: [id.rawValue, token?.rawValue]
+            )
+        }
+    }
+
+    /// Drops the oldest pictures that the cloud has, until the others are few enough.
+    private func trim() throws(CloudFSError) {
+        try run { database in
+            let total =
+                try Int64.fetchOne(database, sql: "SELECT total(bytes) FROM thumbnail") ?? 0
+            guard total > limit else { return }
+            try database.execute(
+                sql: """
+                    DELETE FROM thumbnail WHERE item IN (
+                        SELECT item FROM (
+                            SELECT item, sum(bytes) OVER (ORDER BY noted, item) AS freed
+                            FROM thumbnail WHERE is_sent = 1)
+                        WHERE freed <= ?)
+                    """,
+                arguments: [total - limit * 9 / 10]
+            )
+        }
+    }
+
+    // MARK: - The database
+
+    /// Runs `body` in a transaction; a damaged database is thrown away and made anew, once.
+    private func run<Value>(
+        _ body: (Database) throws -> Value
+    ) throws(CloudFSError) -> Value {
+        do {
+            let database = try opened()
+            do {
+                return try database.write(body)
+            } catch let error as DatabaseError where Self.isDamage(error) {
+                return try replacing(database).write(body)
+            }
+        } catch let error as CloudFSError {
+            throw error
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
+            throw CloudFSError(.diskFull, "there is no room for thumbnails", cause: error)
+        } catch {
+            throw CloudFSError(.internalFailure, "the thumbnails cannot be used", cause: error)
+        }
+    }
+
+    private static func isDamage(_ error: DatabaseError) -> Bool {
+        [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode)
+    }
+
+    private func opened() throws -> DatabaseQueue {
+        try queue.withLock { queue in
+            if let queue { return queue }
+            let made: DatabaseQueue
+            do {
+                made = try Self.make(path)
+            } catch let error as DatabaseError where Self.isDamage(error) {
+                try Self.discard(path)
+                made = try Self.make(path)
+            }
+            queue = made
+            return made
+        }
+    }
+
+    /// Another database in place of one that turned out to be damaged.
+    private func replacing(_ damaged: DatabaseQueue) throws -> DatabaseQueue {
+        try queue.withLock { queue in
+            // Somebody else has done so.
+            if let queue, queue !== damaged { return queue }
+            try damaged.close()
+            try Self.discard(path)
+            let made = try Self.make(path)
+            queue = made
+            return made
+        }
+    }
+
+    private static func make(_ path: String) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.label = "cloudfs.thumbnails"
+        configuration.prepareDatabase { database in
+            try database.execute(
+                sql: """
+                    PRAGMA journal_mode = WAL;
+                    PRAGMA synchronous = NORMAL;
+                    PRAGMA cache_size = -1024;
+                    PRAGMA journal_size_limit = 4194304;
+                    """
+            )
+        }
+        let made = try DatabaseQueue(path: path, configuration: configuration)
+        try made.write { try $0.execute(sql: schema) }
+        return made
+    }
+
+    private static func discard(_ path: String) throws(CloudFSError) {
+        for ending in ["", "-wal", "-shm"] {
+            guard unlink(path + ending) == 0 || errno == ENOENT else {
+                throw CloudFSError(.internalFailure, "damaged thumbnails cannot be removed")
+            }
+        }
+    }
+}

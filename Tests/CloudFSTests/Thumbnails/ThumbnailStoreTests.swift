@@ -1,0 +1,98 @@
+import CloudFSTestSupport
+import Glibc
+import Testing
+
+@testable import CloudFS
+
+/// Thumbnails on this machine.
+@Suite struct ThumbnailStoreTests {
+    private static let token = ThumbnailToken(rawValue: "v:1")
+
+    private func image(_ fill: UInt8, count: Int = 100) throws -> ThumbnailImage {
+        let bytes: [UInt8] = [0xff, 0xd8, 0xff] + [UInt8](repeating: fill, count: count - 3)
+        return try #require(ThumbnailImage(bytes))
+    }
+
+    private func record(
+        _ source: ThumbnailRecord.Source = .madeHere,
+        _ token: ThumbnailToken = token,
+        isSent: Bool = false,
+        noted: Int64 = 7
+    ) -> ThumbnailRecord {
+        ThumbnailRecord(
+            token: token,
+            source: source,
+            isSent: isSent,
+            noted: Timestamp(nanoseconds: noted),
+            sizes: []
+        )
+    }
+
+    @Test func `the largest that is small enough is given, of the right content only`() throws {
+        let folder = try TemporaryDirectory()
+        let store = ThumbnailStore(path: folder.path("thumbnails.sqlite"))
+        let id = ItemID(5)
+        #expect(try store.record(of: id) == nil)
+        let images: ThumbnailImages = [.normal: try image(1), .extraLarge: try image(2)]
+        try store.put(images, of: id, record())
+        var expected = record()
+        expected.sizes = [.normal, .extraLarge]
+        #expect(try store.record(of: id) == expected)
+        func fill(_ size: ThumbnailSize, _ token: ThumbnailToken = Self.token) throws -> UInt8? {
+            try store.image(of: id, showing: [token], atMost: size)?.bytes.last
+        }
+        #expect(try fill(.normal) == 1)
+        #expect(try fill(.large) == 1)
+        #expect(try fill(.extraLarge) == 2)
+        #expect(try fill(.doubleExtraLarge) == 2)
+        #expect(try fill(.doubleExtraLarge, ThumbnailToken(rawValue: "v:2")) == nil)
+        #expect(try store.images(of: id, showing: Self.token) == images)
+
+        #expect(try store.unsent(limit: 9) == [id])
+        try store.markSent(id, ThumbnailToken(rawValue: "v:2"))
+        #expect(try store.unsent(limit: 9) == [id])
+        try store.markSent(id, Self.token)
+        #expect(try store.unsent(limit: 9).isEmpty)
+
+        let other = ThumbnailToken(rawValue: "v:3")
+        try store.put([.large: try image(3)], of: id, record(.cloud, other, isSent: true))
+        #expect(try store.images(of: id, showing: other) == [.large: try image(3)])
+        try store.put([.extraLarge: try image(4)], of: id, record(.cloud, other, isSent: true))
+        #expect(try store.record(of: id)?.sizes == [.large, .extraLarge])
+        try store.remove(id)
+        #expect(try store.record(of: id) == nil)
+    }
+
+    @Test func `a damaged file is thrown away`() throws {
+        let folder = try TemporaryDirectory()
+        let path = folder.path("thumbnails.sqlite")
+        do {
+            let store = ThumbnailStore(path: path)
+            try store.put([.normal: try image(1)], of: ItemID(1), record())
+        }
+        let file = try #require(fopen(path, "r+"))
+        fwrite([UInt8](repeating: 0x55, count: 4_096), 1, 4_096, file)
+        fclose(file)
+        let store = ThumbnailStore(path: path)
+        #expect(try store.record(of: ItemID(1)) == nil)
+        try store.put([.normal: try image(2)], of: ItemID(1), record())
+        #expect(try store.record(of: ItemID(1))?.sizes == [.normal])
+    }
+
+    @Test func `the oldest that the cloud has go when there are too many`() throws {
+        let folder = try TemporaryDirectory()
+        let store = ThumbnailStore(path: folder.path("thumbnails.sqlite"), limit: 100_000)
+        for number in Int64(1)...128 {
+            try store.put(
+                [.normal: try image(1, count: 2_000)],
+                of: ItemID(number),
+                record(isSent: number != 1, noted: number)
+            )
+        }
+        let left = try (Int64(1)...128).filter { try store.record(of: ItemID($0)) != nil }
+        #expect(left.contains(1), "it is nowhere else")
+        #expect(left.contains(128))
+        #expect((40...46).contains(left.count), "\(left.count)")
+        #expect(Array(left.dropFirst()) == Array((128 - Int64(left.count) + 2)...128))
+    }
+}
