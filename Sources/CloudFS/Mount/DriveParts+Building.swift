@@ -161,7 +161,7 @@ extension DriveParts {
         return DesktopThumbnails(
             thumbnails,
             cache: DesktopCache(root: root),
-            staging: configuration.stateDirectory + "/staging"
+            staging: configuration.stateDirectory + "/thumbnails.staging"
         ) { MountTable.places(of: configuration.mountpoint) }
     }
 }

@@ -19,6 +19,8 @@ final class DesktopThumbnails: Sendable {
     private static let mostFilled = 256
     /// How many files of a folder are looked after.
     private static let mostFiles = 2_000
+    /// How many pictures one program converts.
+    private static let batch = 32
 
     private let thumbnails: Thumbnails
     private let cache: DesktopCache
@@ -90,7 +92,7 @@ final class DesktopThumbnails: Sendable {
 
     private enum Work {
         case folder(ItemID)
-        case file(ItemID)
+        case files([ItemID])
         case vanished(ItemName, ItemID)
     }
 
@@ -104,7 +106,7 @@ final class DesktopThumbnails: Sendable {
             do throws(CloudFSError) {
                 switch work {
                 case .folder(let id): try await fill(id)
-                case .file(let id): try await renew(id)
+                case .files(let ids): try await renew(ids)
                 case .vanished(let name, let folder): try await remove(name, from: folder)
                 }
             } catch {
@@ -125,7 +127,9 @@ final class DesktopThumbnails: Sendable {
             }
             if let (name, folder) = state.vanished.popFirst() { return .vanished(name, folder) }
             guard !state.changed.isEmpty else { return nil }
-            return .file(state.changed.removeFirst())
+            let files = Array(state.changed.prefix(Self.batch))
+            state.changed.removeFirst(files.count)
+            return .files(files)
         }
     }
 
@@ -138,12 +142,16 @@ final class DesktopThumbnails: Sendable {
         }
     }
 
-    private func renew(_ id: ItemID) async throws(CloudFSError) {
-        let parent = try await drive.pool.engine {
-            try self.drive.catalog.readFew { try $0.name(of: id)?.parent }
+    private func renew(_ ids: [ItemID]) async throws(CloudFSError) {
+        let parents = try await drive.pool.engine {
+            try self.drive.catalog.readFew { reader in
+                try ids.map { try reader.name(of: $0)?.parent }
+            }
         }
-        guard let parent, state.withLock({ $0.filled.contains(parent) }) else { return }
-        try await fill(file: id)
+        let seen = state.withLock { state in
+            zip(ids, parents).filter { $1.map(state.filled.contains) ?? false }.map(\.0)
+        }
+        try await fill(files: seen[...])
     }
 
     private func fill(_ folder: ItemID) async throws(CloudFSError) {
@@ -154,40 +162,52 @@ final class DesktopThumbnails: Sendable {
                     .map(\.record.id)
             }
         }
-        for id in files {
-            guard !Task.isCancelled else { return }
-            try await fill(file: id)
+        var start = files.startIndex
+        while start < files.endIndex, !Task.isCancelled {
+            let end = min(start + Self.batch, files.endIndex)
+            try await fill(files: files[start..<end])
+            start = end
         }
     }
 
-    private func fill(file id: ItemID) async throws(CloudFSError) {
-        let subjects = try await drive.pool.engine { try self.subjects(of: id) }
-        let lacking = subjects.filter { subject in
-            ThumbnailSize.small.contains { !cache.isFresh(subject, $0) }
-        }
-        guard !lacking.isEmpty else { return }
-        // Asked for here as `getfattr` would: what is not there comes back as a change.
-        let image: ThumbnailImage
-        do throws(CloudFSError) {
-            image = try await drive.pool.engine {
-                try self.thumbnails.image(of: id, atMost: .large)
-            }
-        } catch  where error.code == .noAttribute {
-            return
-        }
-        let path = "\(staging)/desktop.\(id)"
-        let made = try await thumbnails.workshop.engine { () throws(CloudFSError) in
-            try StagedFile.with(image.bytes, at: path) {
-                self.thumbnails.maker.convert(path, to: ThumbnailSize.small)
+    /// A picture, and every path under which file managers look for it.
+    private struct Job: Sendable {
+        var image: ThumbnailImage
+        var subjects: [DesktopCache.Subject]
+    }
+
+    private func fill(files: ArraySlice<ItemID>) async throws(CloudFSError) {
+        let jobs = try await drive.pool.engine { try files.compactMap { try self.job($0) } }
+        guard !jobs.isEmpty else { return }
+        let pictures = try await thumbnails.workshop.engine { () throws -> Pictures in
+            try StagedFile.with(jobs.map(\.image.bytes), inFolder: self.staging) {
+                self.thumbnails.maker.convert(self.staging, to: ThumbnailSize.small)
             }
         }
-        guard case .pictures(let pictures) = made else { return }
         try await drive.pool.engine {
-            for subject in lacking {
-                for (size, picture) in pictures {
-                    try self.cache.write(picture, of: subject, size)
+            for (number, made) in pictures where jobs.indices.contains(number) {
+                for subject in jobs[number].subjects {
+                    for (size, picture) in made {
+                        try self.cache.write(picture, of: subject, size)
+                    }
                 }
             }
+        }
+    }
+
+    private typealias Pictures = [Int: [ThumbnailSize: [UInt8]]]
+
+    /// - Returns: `nil` if the cache has it, or if there is no picture yet: that was asked for, and
+    ///   comes back as a change.
+    private func job(_ id: ItemID) throws(CloudFSError) -> Job? {
+        let lacking = try subjects(of: id).filter { subject in
+            ThumbnailSize.small.contains { !cache.isFresh(subject, $0) }
+        }
+        guard !lacking.isEmpty else { return nil }
+        do throws(CloudFSError) {
+            return Job(image: try thumbnails.image(of: id, atMost: .large), subjects: lacking)
+        } catch  where error.code == .noAttribute {
+            return nil
         }
     }
 

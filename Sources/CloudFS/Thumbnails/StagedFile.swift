@@ -1,7 +1,27 @@
+import Foundation
 import Glibc
 
-/// A file that is there while somebody uses it.
+/// Files that are there while somebody uses them.
 enum StagedFile {
+    /// Runs `body` while a folder at `path` holds files with these bytes, named by their numbers.
+    static func with<Value>(
+        _ files: [[UInt8]],
+        inFolder path: String,
+        _ body: () -> Value
+    ) throws(CloudFSError) -> Value {
+        discard(path)
+        guard mkdir(path, 0o700) == 0 else { throw failure() }
+        defer { discard(path) }
+        for (number, bytes) in files.enumerated() { try write(bytes, to: "\(path)/\(number)") }
+        return body()
+    }
+
+    /// Removes a folder; also one of a daemon that was killed.
+    private static func discard(_ path: String) {
+        // What cannot be removed makes `mkdir` fail, which says why.
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
     /// Runs `body` while a file with `bytes` lies at `path`, which nobody but this user can read.
     static func with<Value>(
         _ bytes: [UInt8],
@@ -10,23 +30,29 @@ enum StagedFile {
     ) throws(CloudFSError) -> Value {
         // One of a daemon that was killed.
         unlink(path)
+        try write(bytes, to: path)
+        defer { unlink(path) }
+        return body()
+    }
+
+    private static func write(_ bytes: [UInt8], to path: String) throws(CloudFSError) {
         let flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
         let descriptor = open(path, flags, 0o600)
         guard descriptor >= 0 else { throw failure() }
-        defer { unlink(path) }
-        do {
-            defer { close(descriptor) }
-            var written = 0
-            while written < bytes.count {
-                let count = bytes.withUnsafeBytes {
-                    write(descriptor, $0.baseAddress?.advanced(by: written), $0.count - written)
-                }
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else { throw failure() }
-                written += count
+        defer { close(descriptor) }
+        var written = 0
+        while written < bytes.count {
+            let count = bytes.withUnsafeBytes {
+                Glibc.write(descriptor, $0.baseAddress?.advanced(by: written), $0.count - written)
             }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else {
+                let error = failure()
+                unlink(path)
+                throw error
+            }
+            written += count
         }
-        return body()
     }
 
     private static func failure() -> CloudFSError {

@@ -24,14 +24,8 @@ final class ThumbnailMaker: Sendable {
         case unavailable(reason: String)
     }
 
-    /// Pictures for the desktop's cache, as PNG.
-    enum Conversion: Sendable {
-        case pictures([ThumbnailSize: [UInt8]])
-        case failed
-    }
-
-    /// Most bytes of one of them.
-    private static let mostPictureBytes = 8 << 20
+    /// Most bytes that a conversion may print.
+    private static let mostConversionBytes = 64 << 20
 
     /// How long one picture may take.
     private static let limit = Duration.seconds(30)
@@ -76,15 +70,23 @@ final class ThumbnailMaker: Sendable {
         )
     }
 
-    /// PNG pictures of some sizes of the thumbnail at `path`; blocks while they are made.
-    func convert(_ path: String, to sizes: [ThumbnailSize]) -> Conversion {
+    /// PNG pictures of the thumbnails in the folder at `path`, whose names are numbers.
+    ///
+    /// Blocks while one program makes all of them: starting it takes longer than what it does.
+    ///
+    /// - Returns: What could be made, by number.
+    func convert(_ path: String, to sizes: [ThumbnailSize]) -> [Int: [ThumbnailSize: [UInt8]]] {
+        guard !hasEnded.withLock({ $0 }) else { return [:] }
         let list = sizes.map { String($0.rawValue) }.joined(separator: " ")
-        guard !hasEnded.withLock({ $0 }) else { return .failed }
-        let child = child(Self.conversion, [list], input: path, named: "item", atMost: 32 << 20)
-        guard let output = try? child.output(),
-            let pictures = ThumbnailSidecar.pieces(output, atMost: Self.mostPictureBytes)
-        else { return .failed }
-        return .pictures(pictures)
+        let child = child(
+            Self.conversion,
+            [list],
+            input: path,
+            named: "folder",
+            atMost: Self.mostConversionBytes
+        )
+        guard let output = try? child.output() else { return [:] }
+        return ConversionText.pictures(output)
     }
 
     /// A name that says no more than what kind of file it is.
@@ -214,15 +216,57 @@ final class ThumbnailMaker: Sendable {
         for size in $sizes; do cat "/tmp/$size.$form"; done
         """
 
+    /// For each picture a line with number, size and length; an empty one; the pictures.
     private static let conversion = """
         set -eu
         cd /tmp
         for size in $2; do
-            vipsthumbnail "$1" --size "${size}x${size}>" -o "/tmp/$size.png[strip]" >/dev/null 2>&1
+            mkdir "$size"
+            vipsthumbnail "$1"/* --size "${size}x${size}>" -o "/tmp/$size/%s.png[strip]" \\
+                >/dev/null 2>&1 || true
         done
-        echo 'cloudfs-thumbnails 1'
-        for size in $2; do echo "$size $(stat -c %s "$size.png")"; done
+        for size in $2; do
+            for file in "$size"/*.png; do
+                number=${file#*/}
+                [ ! -f "$file" ] || echo "${number%.png} $size $(stat -c %s "$file")"
+            done
+        done
         echo
-        for size in $2; do cat "$size.png"; done
+        for size in $2; do
+            for file in "$size"/*.png; do [ ! -f "$file" ] || cat "$file"; done
+        done
         """
+}
+
+/// What a conversion prints.
+enum ConversionText {
+    /// Most pictures of one.
+    static let mostPictures = 256
+    private static let mostLineBytes = 64
+
+    /// - Returns: Nothing for what is not of that form.
+    static func pictures(_ output: [UInt8]) -> [Int: [ThumbnailSize: [UInt8]]] {
+        var position = 0
+        var announced: [(number: Int, size: ThumbnailSize, count: Int)] = []
+        while true {
+            let rest = output[position...].prefix(mostLineBytes)
+            guard let end = rest.firstIndex(of: UInt8(ascii: "\n")) else { return [:] }
+            let line = String(decoding: output[position..<end], as: UTF8.self)
+            position = end + 1
+            if line.isEmpty { break }
+            let words = line.split(separator: " ").map { Int($0) }
+            guard words.count == 3, let number = words[0], let side = words[1],
+                let size = ThumbnailSize(rawValue: side), let count = words[2],
+                (1...output.count).contains(count), announced.count < mostPictures
+            else { return [:] }
+            announced.append((number, size, count))
+        }
+        guard position + announced.reduce(0, { $0 + $1.count }) == output.count else { return [:] }
+        var pictures: [Int: [ThumbnailSize: [UInt8]]] = [:]
+        for (number, size, count) in announced {
+            pictures[number, default: [:]][size] = Array(output[position..<position + count])
+            position += count
+        }
+        return pictures
+    }
 }

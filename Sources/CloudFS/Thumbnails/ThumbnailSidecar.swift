@@ -37,15 +37,6 @@ enum ThumbnailSidecar {
     ///
     /// - Returns: `nil` for what is no such file.
     static func images(_ bytes: [UInt8]) -> ThumbnailImages? {
-        guard let pieces = pieces(bytes, atMost: ThumbnailImage.mostBytes) else { return nil }
-        let images = pieces.compactMapValues { ThumbnailImage($0) }
-        return images.count == pieces.count ? images : nil
-    }
-
-    /// What stands behind a head of this form.
-    ///
-    /// - Parameter limit: Most bytes of one piece.
-    static func pieces(_ bytes: [UInt8], atMost limit: Int) -> [ThumbnailSize: [UInt8]]? {
         var position = 0
         func line() -> String? {
             let rest = bytes[position...].prefix(mostHeadBytes)
@@ -58,7 +49,8 @@ enum ThumbnailSidecar {
         while let text = line(), !text.isEmpty {
             let numbers = text.split(separator: " ").map { Int($0) }
             guard numbers.count == 2, let side = numbers[0], let count = numbers[1],
-                let size = ThumbnailSize(rawValue: side), (1...limit).contains(count),
+                let size = ThumbnailSize(rawValue: side),
+                (1...ThumbnailImage.mostBytes).contains(count),
                 !announced.contains(where: { $0.size == size })
             else { return nil }
             announced.append((size, count))
@@ -66,11 +58,14 @@ enum ThumbnailSidecar {
         guard !announced.isEmpty,
             position + announced.reduce(0, { $0 + $1.count }) == bytes.count
         else { return nil }
-        var pieces: [ThumbnailSize: [UInt8]] = [:]
+        var images: ThumbnailImages = [:]
         for (size, count) in announced {
-            pieces[size] = Array(bytes[position..<position + count])
+            guard let image = ThumbnailImage(Array(bytes[position..<position + count])) else {
+                return nil
+            }
+            images[size] = image
             position += count
         }
-        return pieces
+        return images
     }
 }

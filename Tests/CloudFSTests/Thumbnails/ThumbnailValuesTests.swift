@@ -45,6 +45,20 @@ import Testing
         #expect(ThumbnailSidecar.images(Array(text.utf8)) == nil)
     }
 
+    @Test func `converted pictures are told apart, and what is no answer is none`() {
+        let output = Array("0 128 2\n7 256 3\n\naabbb".utf8)
+        #expect(
+            ConversionText.pictures(output)
+                == [0: [.normal: Array("aa".utf8)], 7: [.large: Array("bbb".utf8)]]
+        )
+        for count in 0..<output.count {
+            #expect(ConversionText.pictures(Array(output[..<count])).isEmpty, "cut at \(count)")
+        }
+        for text in ["", "0 1 2\n\naa", "0 128 -2\n\naa", "0 128\n\naa", "0 128 9\n\naa"] {
+            #expect(ConversionText.pictures(Array(text.utf8)).isEmpty)
+        }
+    }
+
     @Test func `random bytes behind a good beginning are refused or are pictures`() {
         var random = SeededRandom(seed: 20_261_122)
         let head = Array("cloudfs-thumbnails 1\n".utf8)
