@@ -62,6 +62,7 @@ let package = Package(
         .target(
             name: "CloudFSClient",
             dependencies: [
+                "CLinux",
                 "CloudFSControlAPI",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),

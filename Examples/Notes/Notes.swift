@@ -120,6 +120,19 @@ struct NoteList: DocumentContent {
     }
 
     func contents() -> Data { Data(notes.map { $0 + "\n" }.joined().utf8) }
+
+    /// A page with a line for each of the last notes, as long as the note.
+    func thumbnail() -> Data? {
+        var page = GrayPicture(width: 128, height: 128, shade: 0xff)
+        for (row, note) in notes.suffix(20).enumerated() {
+            page.fill(x: 8, y: 6 + 6 * row, width: min(112, 2 * note.count), height: 3, shade: 0x40)
+        }
+        return page.png
+    }
+
+    func attributes() -> [String: Data] {
+        ["user.xdg.comment": Data("\(notes.count) notes".utf8)]
+    }
 }
 
 /// One open notebook, and what of it was printed.

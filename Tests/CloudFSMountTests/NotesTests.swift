@@ -126,6 +126,38 @@ struct NotesTests {
         }
     }
 
+    @Test func `a save carries a picture and attributes, and keeps those of others`() async throws {
+        try await TestDrive.with(slots: 2) { drive in
+            try await drive.run("echo one > book; setfattr -n user.xdg.tags -v red book")
+            let book = try Notebook("book", "writer", on: drive)
+            try await presented(1, on: drive)
+            try await book.write("two")
+            try await book.end()
+            #expect(try await drive.attribute("user.xdg.tags", of: "book") == "red")
+            #expect(try await drive.attribute("user.xdg.comment", of: "book") == "2 notes")
+            try await eventually("it has a picture of its own", within: .seconds(20)) {
+                let picture = try await drive.bytes(
+                    ofAttribute: "user.cloudfs.thumbnail.128",
+                    of: "book"
+                )
+                return picture?.starts(with: [0x89, 0x50]) ?? false
+                    || picture?.starts(with: [0xff, 0xd8]) ?? false
+            }
+            try await drive.drain()
+            try await drive.withSecondDrive { second in
+                try await eventually("another device shows it", within: .seconds(30)) {
+                    guard try await second.exists("book") else { return false }
+                    return try await second.bytes(
+                        ofAttribute: "user.cloudfs.thumbnail",
+                        of: "book"
+                    ) != nil
+                }
+                #expect(try await second.attribute("user.cloudfs.status", of: "book") == "cloud")
+                #expect(try await second.attribute("user.xdg.comment", of: "book") == "2 notes")
+            }
+        }
+    }
+
     @Test func `what two devices wrote at once is merged by a program`() async throws {
         try await ConflictTests.apart(
             prepare: Filling { cloud in try cloud.write("book", "one\n") },

@@ -30,6 +30,8 @@ final class DriveNews: Sendable {
 
     /// How many events of one batch are told one by one.
     private static let mostAtOnce = 256
+    /// How long the kernel is waited for, which may be held up by a program.
+    private static let patience = Duration.seconds(1)
     /// How many batches may wait to be told.
     private static let mostWaiting = 4_096
 
@@ -39,7 +41,7 @@ final class DriveNews: Sendable {
         (batches, inbox) = AsyncStream.makeStream(
             bufferingPolicy: .bufferingOldest(Self.mostWaiting)
         )
-        _ = filesystem.hub.subscribeToAll { [weak self] in self?.take($0, by: $1) }
+        filesystem.hub.subscribeToAll { [weak self] in self?.take($0, by: $1) }
     }
 
     func addWatcher(_ watcher: @escaping Watcher) -> UInt64 {
@@ -72,6 +74,10 @@ final class DriveNews: Sendable {
             }
             do throws(CloudFSError) {
                 let stories = try await pool.engine { try self.stories(of: batch) }
+                // Whoever looks when it is told must not find what was there before.
+                if !batch.origin.isKnownToKernel {
+                    await filesystem.hub.settled(within: Self.patience)
+                }
                 // So much at once would look like a watcher that is slow.
                 let isMuch = stories.count > Self.mostAtOnce
                 tellWatchers(isMuch ? [DriveEvent(.overflow)] : stories.map(\.event))

@@ -143,7 +143,12 @@ final class FuseSession: Sendable {
         notifier.start { [logger] in
             Self.keepOnlyDevice(of: fuse_session_fd(session.raw), logger)
         }
-        let token = changes.subscribe { [notifier] in notifier.enqueue($0) }
+        changes.connect(
+            ChangeHub.Kernel(
+                tell: { [notifier] in notifier.enqueue($0) },
+                settled: { [notifier] in await notifier.settled() }
+            )
+        )
         if let device = connection.device { goOn(at: device) }
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -154,7 +159,7 @@ final class FuseSession: Sendable {
         } onCancel: {
             unmount()
         }
-        changes.unsubscribe(token)
+        changes.connect(nil)
         return try result.get()
     }
 

@@ -93,6 +93,11 @@ final class KernelNotifier: Sendable {
         watch()
     }
 
+    /// Waits until everything that was queued before has been sent, or dropped.
+    func settled() async {
+        for lane in lanes { await lane.settled() }
+    }
+
     /// Drops what is queued and takes nothing more; a notification under way goes on.
     func close() {
         for lane in lanes { lane.close() }
@@ -143,6 +148,18 @@ private final class NotificationLane: Sendable {
         var current: (notification: KernelNotification, began: ContinuousClock.Instant)?
         var isClosed = false
         var isReported = false
+        /// How many were queued so far, and how many of them are done with.
+        var arrived: UInt64 = 0
+        var done: UInt64 = 0
+        /// Who waits until so many are.
+        var waiting: [(count: UInt64, continuation: CheckedContinuation<Void, Never>)] = []
+
+        /// Those whose time has come.
+        mutating func takeSettled() -> [CheckedContinuation<Void, Never>] {
+            let ready = waiting.filter { isClosed || $0.count <= done }
+            waiting.removeAll { isClosed || $0.count <= done }
+            return ready.map(\.continuation)
+        }
 
         mutating func take() -> KernelNotification? {
             guard next < queue.count else { return nil }
@@ -181,19 +198,34 @@ private final class NotificationLane: Sendable {
             guard !state.isClosed, !state.covers(notification) else { return false }
             state.queued.insert(notification)
             state.queue.append(notification)
+            state.arrived += 1
             return true
         }
         if isNew { work.signal() }
     }
 
     func close() {
-        state.withLock { state in
+        let settled = state.withLock { state in
             state.isClosed = true
             state.queue.removeAll()
             state.queued.removeAll()
             state.next = 0
+            return state.takeSettled()
         }
+        for continuation in settled { continuation.resume() }
         work.signal()
+    }
+
+    /// Waits until what is queued now has been sent, or dropped.
+    func settled() async {
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                if state.isClosed || state.done == state.arrived { return true }
+                state.waiting.append((state.arrived, continuation))
+                return false
+            }
+            if isOver { continuation.resume() }
+        }
     }
 
     /// Sends until closed.
@@ -208,7 +240,12 @@ private final class NotificationLane: Sendable {
             }
             if let notification {
                 report(send(notification), of: notification)
-                state.withLock { $0.current = nil }
+                let settled = state.withLock { state in
+                    state.current = nil
+                    state.done += 1
+                    return state.takeSettled()
+                }
+                for continuation in settled { continuation.resume() }
             } else if isClosed {
                 return
             }

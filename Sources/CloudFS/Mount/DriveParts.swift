@@ -184,12 +184,12 @@ final class DriveParts: Sendable {
         try uploader.takeUpUnheard()
         try filesystem.adoptHandles()
         try filesystem.adoptLockClaims()
-        _ = hub.subscribe { changes in
+        hub.subscribe { changes in
             files.caches.noteChanged(changes)
             for case .entryVanished(_, _, let item) in changes { coordinator.noteMoved(item) }
             evictor.noticeUse()
         }
-        _ = hub.subscribeToAll { changes, _ in
+        hub.subscribeToAll { changes, _ in
             thumbnails.notice(changes.compactMap(\.changedItem))
             desktop?.notice(changes)
         }

@@ -53,37 +53,57 @@ final class ChangeHub: Sendable {
     typealias Receiver = @Sendable ([ItemChange], Origin) -> Void
 
     private struct State {
-        var subscribers: [UInt64: Receiver] = [:]
-        var next: UInt64 = 1
+        var subscribers: [Receiver] = []
+        var kernel: Kernel?
+    }
+
+    /// Who passes on to the kernel what that does not know.
+    struct Kernel: Sendable {
+        /// Must not block.
+        var tell: @Sendable ([ItemChange]) -> Void
+        /// Waits until the kernel was told everything so far.
+        var settled: @Sendable () async -> Void
     }
 
     private let state = Mutex(State())
 
     /// Calls `receive` with every batch of changes that the kernel does not know, from now on; it
     /// must not block.
-    func subscribe(_ receive: @escaping @Sendable ([ItemChange]) -> Void) -> UInt64 {
+    func subscribe(_ receive: @escaping @Sendable ([ItemChange]) -> Void) {
         subscribeToAll { changes, origin in
             if !origin.isKnownToKernel { receive(changes) }
         }
     }
 
     /// Calls `receive` with every batch of changes, whoever made them; it must not block.
-    func subscribeToAll(_ receive: @escaping Receiver) -> UInt64 {
-        state.withLock { state in
-            defer { state.next += 1 }
-            state.subscribers[state.next] = receive
-            return state.next
-        }
+    func subscribeToAll(_ receive: @escaping Receiver) {
+        state.withLock { $0.subscribers.append(receive) }
     }
 
-    func unsubscribe(_ token: UInt64) {
-        state.withLock { _ = $0.subscribers.removeValue(forKey: token) }
+    /// Has the kernel told of everything that it does not know, before anybody else is.
+    ///
+    /// - Parameter kernel: `nil` when there is none any more.
+    func connect(_ kernel: Kernel?) {
+        state.withLock { $0.kernel = kernel }
+    }
+
+    /// Waits until whoever looks through the mount sees what was published so far.
+    ///
+    /// No longer than `limit`: the kernel may hold back who tells it.
+    func settled(within limit: Duration) async {
+        guard let kernel = state.withLock({ $0.kernel }) else { return }
+        do {
+            try await withDeadline(limit, or: CancellationError()) { await kernel.settled() }
+        } catch {
+            return
+        }
     }
 
     /// Tells all subscribers; call it after the changes are committed, with no lock held.
     func publish(_ changes: [ItemChange], by origin: Origin = .engine) {
         guard !changes.isEmpty else { return }
-        let subscribers = state.withLock { Array($0.subscribers.values) }
+        let (kernel, subscribers) = state.withLock { ($0.kernel, $0.subscribers) }
+        if !origin.isKnownToKernel { kernel?.tell(changes) }
         for receive in subscribers { receive(changes, origin) }
     }
 }

@@ -1,3 +1,4 @@
+import CLinux
 import Foundation
 import Glibc
 
@@ -33,12 +34,36 @@ struct FileIdentity: Equatable, Sendable {
     }
 }
 
+/// Extended attributes of files.
+enum ExtendedAttribute {
+    /// Those that programs have set; none where the file system has none.
+    static func all(of url: URL) -> [String: Data] {
+        let path = url.path(percentEncoded: false)
+        var names = [CChar](repeating: 0, count: 65_536)
+        let length = clinux_listxattr(path, &names, names.count)
+        guard length > 0 else { return [:] }
+        var found: [String: Data] = [:]
+        for bytes in names[..<length].split(separator: 0) {
+            let name = String(decoding: bytes.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            var value = [UInt8](repeating: 0, count: 65_536)
+            let count = clinux_getxattr(path, name, &value, value.count)
+            if name.hasPrefix("user."), count >= 0 { found[name] = Data(value[..<count]) }
+        }
+        return found
+    }
+
+    /// - Returns: Whether it was set; `errno` says why not.
+    static func set(_ name: String, to value: Data, of path: String) -> Bool {
+        value.withUnsafeBytes { clinux_setxattr(path, name, $0.baseAddress, $0.count) } == 0
+    }
+}
+
 /// Files that are replaced in one step.
 enum AtomicFile {
     /// Writes a new file beside the old one, has it stored, and renames it over.
     ///
-    /// The new file has the mode of the old one.
-    static func replace(_ url: URL, with data: Data) throws {
+    /// The new file has the mode and the attributes of the old one, and those given.
+    static func replace(_ url: URL, with data: Data, attributes: [String: Data] = [:]) throws {
         let path = url.path(percentEncoded: false)
         let folder = url.deletingLastPathComponent().path(percentEncoded: false)
         let temporary = folder + "/.\(url.lastPathComponent.prefix(200)).\(getpid()).tmp"
@@ -50,6 +75,12 @@ enum AtomicFile {
         defer { close(descriptor) }
         do {
             try write(data, to: descriptor, url)
+            let kept = ExtendedAttribute.all(of: url).merging(attributes) { $1 }
+            for (name, value) in kept {
+                guard ExtendedAttribute.set(name, to: value, of: temporary) else {
+                    throw SystemFailure(url)
+                }
+            }
             guard fsync(descriptor) == 0, rename(temporary, path) == 0 else {
                 throw SystemFailure(url)
             }

@@ -1,3 +1,4 @@
+import CloudFSControlAPI
 public import Foundation
 import Glibc
 import Synchronization
@@ -42,6 +43,18 @@ public actor Document<Content: DocumentContent>: FilePresenter {
     public nonisolated var presentedItemURL: URL { place.withLock { $0 } }
 
     private var coordinator: FileCoordinator { FileCoordinator(filePresenter: self) }
+
+    /// How much of the file is on this machine, from 0 to 1.
+    ///
+    /// For the time that `open` takes (`progressAvailable`), and for files that are not open.
+    /// - Throws: `DriveClientError`.
+    public func progress() async throws -> Double {
+        let path = presentedItemURL.path(percentEncoded: false)
+        let place = try DriveLocator.current().location(of: path)
+        let status = try await DriveClient(place.drive).downloadProgress([place.path]).first
+        guard let status, status.bytes > 0 else { return 1 }
+        return min(1, Double(status.localBytes) / Double(status.bytes))
+    }
 
     // MARK: - Opening and closing
 
@@ -194,7 +207,20 @@ public actor Document<Content: DocumentContent>: FilePresenter {
     }
 
     private func write(to url: URL) throws {
-        try AtomicFile.replace(url, with: try content.contents())
+        try AtomicFile.replace(
+            url,
+            with: try content.contents(),
+            attributes: content.attributes()
+        )
+        // In the same claim: whoever reads next sees both. It may be a drive without thumbnails,
+        // or no drive: the document is saved all the same.
+        if let picture = content.thumbnail() {
+            _ = ExtendedAttribute.set(
+                "user.cloudfs.thumbnail",
+                to: picture,
+                of: url.path(percentEncoded: false)
+            )
+        }
         hasUnsavedChanges = false
         known = FileIdentity(url)
     }

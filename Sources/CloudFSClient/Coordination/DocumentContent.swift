@@ -9,6 +9,20 @@ public protocol DocumentContent: Sendable {
     init(contents: Data) throws
 
     func contents() throws -> Data
+
+    /// What file managers show of the document, here and on devices that do not have its bytes.
+    ///
+    /// - Returns: A JPEG or PNG of at most 64 KiB; `nil` for what the system makes of the file.
+    func thumbnail() -> Data?
+
+    /// Extended attributes to write with the content, by their full names (`user.…`); others stay.
+    func attributes() -> [String: Data]
+}
+
+extension DocumentContent {
+    public func thumbnail() -> Data? { nil }
+
+    public func attributes() -> [String: Data] { [:] }
 }
 
 /// What a document can be besides normal, which is none of these; as `UIDocument.State`.

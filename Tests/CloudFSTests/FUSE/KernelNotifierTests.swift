@@ -49,6 +49,29 @@ import Testing
         #expect(kernel.sent.count == 4)
     }
 
+    @Test func `who waits for what is queued hears when it is sent, or dropped`() async throws {
+        let kernel = RecordingKernel(blocking: .attributes(ItemID(3)))
+        let notifier = kernel.notifier()
+        notifier.start()
+        await notifier.settled()
+        notifier.enqueue([.attributes(ItemID(3)), .attributes(ItemID(4)), .content(ItemID(3))])
+        kernel.waitUntilBlocked()
+        let isTold = Mutex(false)
+        let waiting = Task {
+            await notifier.settled()
+            isTold.withLock { $0 = true }
+        }
+        kernel.wait(for: .attributes(ItemID(4)))
+        #expect(!isTold.withLock { $0 })
+        kernel.unblock()
+        await waiting.value
+        #expect(kernel.sent.contains(.content(ItemID(3))))
+        kernel.stop(notifier)
+        // What was closed sends nothing that anybody could wait for.
+        notifier.enqueue([.content(ItemID(5))])
+        await notifier.settled()
+    }
+
     @Test func `news that comes while its like is being sent is sent again`() throws {
         let kernel = RecordingKernel(blocking: .attributes(ItemID(3)))
         let notifier = kernel.notifier()
