@@ -71,6 +71,15 @@ struct MountCommand: ParsableCommand {
     @Option(name: .of(.readTimeout), help: .of(.readTimeout)) var readTimeout: String?
     @Option(name: .of(.hydration), help: .of(.hydration), completion: .list(Self.policies))
     var hydration: String?
+    @Option(name: .of(.hydrationDeny), help: .of(.hydrationDeny)) var hydrationDeny: [String] = []
+    @Option(name: .of(.hydrationAllow), help: .of(.hydrationAllow))
+    var hydrationAllow: [String] = []
+    @Option(
+        name: .of(.hydrationError),
+        help: .of(.hydrationError),
+        completion: .list(MountConfiguration.HydrationError.allCases.map(\.rawValue))
+    )
+    var hydrationError: String?
     @Option(
         name: .of(.coordination),
         help: .of(.coordination),
@@ -156,6 +165,9 @@ struct MountCommand: ParsableCommand {
         case .quietTime: Self.list(quietTime)
         case .readTimeout: Self.list(readTimeout)
         case .hydration: Self.list(hydration)
+        case .hydrationDeny: hydrationDeny
+        case .hydrationAllow: hydrationAllow
+        case .hydrationError: Self.list(hydrationError)
         case .coordination: Self.list(coordination)
         case .claimTimeout: Self.list(claimTimeout)
         case .thumbnails: Self.list(thumbnails)

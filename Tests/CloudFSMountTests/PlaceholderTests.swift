@@ -135,10 +135,11 @@ struct PlaceholderTests {
             #expect(try await drive.names() == ["seen"])
             try await drive.python(
                 """
-                fails(errno.EPERM, os.mkdir, ".cloudfs")
-                fails(errno.EPERM, os.open, ".cloudfs", os.O_CREAT | os.O_WRONLY)
-                fails(errno.EPERM, os.rename, "seen", ".cloudfs")
-                fails(errno.EPERM, os.symlink, "seen", ".cloudfs")
+                fails(errno.EEXIST, os.mkdir, ".cloudfs")
+                fails(errno.EISDIR, os.open, ".cloudfs", os.O_CREAT | os.O_WRONLY)
+                fails(errno.EISDIR, os.rename, "seen", ".cloudfs")
+                fails(errno.EEXIST, os.symlink, "seen", ".cloudfs")
+                assert not os.path.lexists(".cloudfs/secret")
                 """
             )
         }

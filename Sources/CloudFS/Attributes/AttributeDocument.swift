@@ -27,6 +27,8 @@ struct AttributeDocument {
         text("error", facts.error)
         add("has-conflicts", String(facts.hasConflicts))
         add("has-newer-version", String(facts.hasNewer))
+        add("favorite", String(facts.isFavorite))
+        text("last-used", facts.lastUsed?.text)
         text("item-id", facts.item.documentID.description)
         text("version", facts.version?.content)
         text("content-type", facts.contentType)

@@ -20,6 +20,8 @@ enum AttributeName: String, Sendable, CaseIterable {
     /// The names of an item's conflict versions, as a JSON array.
     case conflicts
     case resolve
+    case favorite
+    case lastUsed = "last-used"
     case contentType = "content-type"
     case thumbnail
     case thumbnail128 = "thumbnail.128"
@@ -68,6 +70,8 @@ enum AttributeName: String, Sendable, CaseIterable {
         case .version: facts.version?.content
         case .container: facts.container
         case .hasConflicts: facts.hasConflicts ? "1" : "0"
+        case .favorite: facts.isFavorite ? "1" : "0"
+        case .lastUsed: facts.lastUsed?.text
         case .contentType: facts.contentType
         }
     }

@@ -28,6 +28,10 @@ struct ItemFacts: Sendable {
     var isLocalOnly = false
     var hasConflicts = false
     var hasNewer = false
+    /// Whether a person wants to find it again.
+    var isFavorite = false
+    /// When a person's program opened it last.
+    var lastUsed: Timestamp?
     /// What the last attempt to send or fetch it failed with.
     var error: String?
     var version: ItemVersion?

@@ -266,13 +266,13 @@ extension CatalogWriter {
     }
 
     /// Takes over what the cloud says of an item beside its content, unless some of that was
-    /// changed here: then ours is sent.
+    /// changed here: then ours is sent, together with the attributes that were not.
     ///
     /// A folder keeps its own time: in the cloud it changes with everything that is sent there.
     /// The time of a file is that of its bytes, and newer ones keep theirs.
     ///
     /// - Parameter isSame: Whether the bytes here are the cloud's, whatever is noted of them.
-    /// - Returns: Whether it was taken over.
+    /// - Returns: Whether anything was taken over.
     @discardableResult
     func takeOverMetadata(
         of remote: RemoteItem,
@@ -281,7 +281,9 @@ extension CatalogWriter {
         at now: Timestamp
     ) throws -> Bool {
         let record = try reader.existing(id)
-        guard !record.hasChangedMetadata else { return false }
+        guard !record.hasChangedMetadata else {
+            return try mergeAttributes(of: remote, for: id)
+        }
         let keepsTime =
             record.item.kind == .folder || (record.item.content.cleanliness != .clean && !isSame)
         try setMetadata(

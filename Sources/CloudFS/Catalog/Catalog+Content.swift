@@ -292,4 +292,12 @@ extension CatalogWriter {
             [moment.nanoseconds, moment.nanoseconds, id.rawValue]
         )
     }
+
+    /// Notes when a person's program opened an item last.
+    func setOpened(_ moment: Timestamp, of id: ItemID) throws {
+        try execute(
+            "UPDATE item SET opened = ? WHERE id = ?",
+            [moment.nanoseconds, id.rawValue]
+        )
+    }
 }

@@ -249,14 +249,19 @@ extension CatalogWriter {
             """,
             [id.rawValue, name, value.asBlob]
         )
+        try indexTags(of: id, name, value)
     }
 
     func removeAttribute(_ name: String, of id: ItemID) throws {
         try execute("DELETE FROM attribute WHERE item = ? AND name = ?", [id.rawValue, name])
+        try indexTags(of: id, name, nil)
     }
 
     func replaceAttributes(with attributes: [String: [UInt8]], of id: ItemID) throws {
         try execute("DELETE FROM attribute WHERE item = ?", [id.rawValue])
+        if attributes[TagList.attribute] == nil {
+            try indexTags(of: id, TagList.attribute, nil)
+        }
         for (name, value) in attributes { try setAttribute(name, to: value, of: id) }
     }
 }

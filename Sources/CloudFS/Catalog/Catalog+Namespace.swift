@@ -241,6 +241,7 @@ extension CatalogWriter {
         if heir.item.content.policy == .inherited {
             try setPolicy(old.item.content.policy, of: heir.id)
         }
+        try passNotes(from: old.id, to: heir.id)
         let isSame =
             try heir.item.metadata.permissions == old.item.metadata.permissions
             && reader.attributes(of: heir.id) == reader.attributes(of: old.id)

@@ -12,6 +12,9 @@ struct ItemSurroundings: Sendable {
     var hasNewer: Bool
     /// Whether it is a conflict version, or has some.
     var hasConflicts: Bool
+    var isFavorite: Bool
+    /// When a person's program opened it last.
+    var opened: Timestamp?
 }
 
 extension CatalogReader {
@@ -23,7 +26,11 @@ extension CatalogReader {
                         outbox.is_held, outbox.error_message,
                         base.content_version, base.metadata_version,
                         EXISTS (SELECT 1 FROM newer WHERE newer.item = item.id),
-                        EXISTS (SELECT 1 FROM name WHERE \(Self.isMarked))
+                        EXISTS (SELECT 1 FROM name WHERE \(Self.isMarked)),
+                        EXISTS (SELECT 1 FROM attribute WHERE attribute.item = item.id
+                            AND attribute.name = '\(RemoteAttribute.favorite)'
+                            AND attribute.value = x'31'),
+                        item.opened
                     FROM item LEFT JOIN outbox ON outbox.item = item.id
                         LEFT JOIN base ON base.item = item.id
                     WHERE item.id = ?
@@ -39,7 +46,9 @@ extension CatalogReader {
             baseVersion: (row[3] as String?).map { ItemVersion(content: $0, metadata: row[4]) },
             hasNewer: row[5],
             // Nearly always there is no such name in the whole drive.
-            hasConflicts: row[6] ? try isInConflict(id) : false
+            hasConflicts: row[6] ? try isInConflict(id) : false,
+            isFavorite: row[7],
+            opened: (row[8] as Int64?).map { Timestamp(nanoseconds: $0) }
         )
     }
 }

@@ -28,6 +28,10 @@ enum CatalogSchema {
         migrator.registerMigration("6") { database in
             try database.execute(sql: sixth)
         }
+        migrator.registerMigration("8") { database in
+            try database.execute(sql: eighth)
+            try CatalogWriter(database: database).indexTags()
+        }
         return migrator
     }
 
@@ -178,5 +182,30 @@ enum CatalogSchema {
             boot TEXT NOT NULL,
             is_kept INTEGER NOT NULL DEFAULT 0 CHECK (is_kept IN (0, 1))
         );
+        """
+
+    /// What a person used, wants to find again, tagged or pinned is found among a million items;
+    /// attributes that were changed here and not sent yet remember what they were.
+    private static let eighth = """
+        ALTER TABLE item ADD COLUMN opened INTEGER;
+        CREATE INDEX item_opened ON item(opened) WHERE opened IS NOT NULL;
+        CREATE INDEX item_pinned ON item(id) WHERE policy = 2;
+        CREATE INDEX attribute_favorite ON attribute(item) WHERE name = 'user.cloudfs.favorite';
+        CREATE TABLE tag (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE);
+        CREATE TABLE item_tag (
+            tag INTEGER NOT NULL REFERENCES tag(id),
+            item INTEGER NOT NULL REFERENCES item(id) ON DELETE CASCADE,
+            PRIMARY KEY (tag, item)
+        ) WITHOUT ROWID;
+        CREATE INDEX item_tag_item ON item_tag(item);
+        CREATE TRIGGER tag_unused AFTER DELETE ON item_tag
+            WHEN NOT EXISTS (SELECT 1 FROM item_tag WHERE tag = old.tag)
+            BEGIN DELETE FROM tag WHERE id = old.tag; END;
+        CREATE TABLE base_attribute (
+            item INTEGER NOT NULL REFERENCES item(id) ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            value BLOB,
+            PRIMARY KEY (item, name)
+        ) WITHOUT ROWID;
         """
 }

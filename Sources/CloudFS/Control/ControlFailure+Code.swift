@@ -25,7 +25,8 @@ extension CloudFSError.Code {
             .contentTooLarge
         case .denied, .notPermitted, .unauthenticated, .readOnly, .attributeReadOnly:
             .forbidden
-        case .exists, .notEmpty, .claimed, .lockHeld, .deadlock, .remoteChanged, .crossContainer:
+        case .exists, .notEmpty, .claimed, .lockHeld, .absent, .deadlock, .remoteChanged,
+            .crossContainer:
             .conflict
         case .diskFull, .quotaExceeded, .attributesFull:
             HTTPResponse.Status(code: 507, reasonPhrase: "Insufficient Storage")

@@ -33,6 +33,7 @@ enum ErrnoMapping {
         case .cancelled: EINTR
         case .claimed: EBUSY
         case .lockHeld: EAGAIN
+        case .absent: EREMOTE
         case .deadlock: EDEADLK
         case .crossContainer: EXDEV
         case .corrupt, .internalFailure: EIO

@@ -56,8 +56,14 @@ extension FuseOperations {
     private static func addReadingAndWriting(to table: inout fuse_lowlevel_ops) {
         table.read = { raw, item, size, offset, info in
             let handle = FuseArguments.handle(info)
+            let thread = raw.flatMap { fuse_req_ctx($0)?.pointee.pid } ?? 0
             FuseRequest.handleLater(raw, "read", item) { files throws(CloudFSError) in
-                let source = try files.read(handle, offset: Int64(offset), count: size)
+                let source = try files.read(
+                    handle,
+                    offset: Int64(offset),
+                    count: size,
+                    by: thread
+                )
                 return source.map { .content($0) }
             }
         }

@@ -65,10 +65,11 @@ enum FuseReplies {
         return status
     }
 
-    /// The reply to a lookup; the generation stays 0 because numbers of items are never reused.
+    /// The reply to a lookup.
     static func entry(_ entry: Entry) -> fuse_entry_param {
         var parameters = fuse_entry_param()
         parameters.ino = fuse_ino_t(bitPattern: entry.attributes.id.rawValue)
+        parameters.generation = entry.attributes.generation
         parameters.attr = status(entry.attributes)
         parameters.attr_timeout = timeout(entry.attributes.isCacheable)
         parameters.entry_timeout = timeout(entry.isCacheable)

@@ -170,7 +170,7 @@ enum FailureLevel {
     static func level(of code: CloudFSError.Code, in operation: String) -> Logger.Level {
         switch (code, operation) {
         case (.notFound, "lookup"), (.noAttribute, "getxattr"), (.cancelled, _),
-            (.lockHeld, _), (.noData, "lseek"), (.unsupported, "copy_file_range"):
+            (.lockHeld, _), (.absent, _), (.noData, "lseek"), (.unsupported, "copy_file_range"):
             .trace
         case (.internalFailure, _), (.corrupt, _):
             .warning

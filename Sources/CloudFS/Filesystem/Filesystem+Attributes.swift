@@ -9,6 +9,9 @@ extension Filesystem {
             // Asked before every write, and by `ls -l` until it hears that there are none.
             throw CloudFSError(.unsupported, "only attributes named user.… are stored", item: id)
         }
+        guard !id.isVirtual else {
+            throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
+        }
         if AttributeName.isReserved(name) {
             return try ownAttribute(name, of: id)
         }
@@ -41,7 +44,11 @@ extension Filesystem {
     }
 
     func attributeNames(of id: ItemID) throws(CloudFSError) -> [String] {
-        try catalog.readFew { try $0.attributes(of: id).keys.sorted() }
+        guard !id.isVirtual else { return [] }
+        // A copy of a favorite is none.
+        return try catalog.readFew { reader in
+            try reader.attributes(of: id).keys.filter { !AttributeName.isReserved($0) }.sorted()
+        }
     }
 
     func setAttribute(
@@ -51,6 +58,7 @@ extension Filesystem {
         flags: Int32,
         caller: Caller
     ) throws(CloudFSError) {
+        try requireNotVirtual(id)
         if AttributeName.isReserved(name) { return try trigger(name, value, id, caller) }
         try requireWritable()
         try Self.requireUserNamespace(name, id)
@@ -70,17 +78,38 @@ extension Filesystem {
             guard others + name.utf8.count + value.count <= Self.mostBytes else {
                 throw CloudFSError(.attributesFull, "the item has too many attributes", item: id)
             }
+            try writer.noteEditing(name, of: id)
             try writer.setAttribute(name, to: value, of: id)
         }
     }
 
+    /// Notes that a person wants to find the item again, or no longer.
+    private func setFavorite(
+        _ isFavorite: Bool,
+        _ id: ItemID,
+        for caller: Caller
+    ) throws(CloudFSError) {
+        try requireWritable()
+        try changeAttributes(of: id, for: caller) { writer in
+            let name = RemoteAttribute.favorite
+            try writer.noteEditing(name, of: id)
+            if isFavorite {
+                try writer.setAttribute(name, to: Array("1".utf8), of: id)
+            } else {
+                try writer.removeAttribute(name, of: id)
+            }
+        }
+    }
+
     func removeAttribute(_ name: String, of id: ItemID, caller: Caller) throws(CloudFSError) {
+        try requireNotVirtual(id)
         if AttributeName.isReserved(name) {
             switch AttributeName(name) {
             case .pin: return try setPolicy(.inherited, of: id)
             case .thumbnail:
                 try requireWritable()
                 return try thumbnails.reset(id)
+            case .favorite: return try setFavorite(false, id, for: caller)
             default:
                 throw CloudFSError(.attributeReadOnly, "\(name) cannot be removed", item: id)
             }
@@ -91,6 +120,7 @@ extension Filesystem {
             guard try writer.reader.attribute(name, of: id) != nil else {
                 throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
             }
+            try writer.noteEditing(name, of: id)
             try writer.removeAttribute(name, of: id)
         }
     }
@@ -153,6 +183,13 @@ extension Filesystem {
         case .thumbnail:
             try requireWritable()
             try thumbnails.set(value, for: id)
+        case .favorite:
+            switch word {
+            case "1", "yes", "true": try setFavorite(true, id, for: caller)
+            case "0", "no", "false": try setFavorite(false, id, for: caller)
+            default:
+                throw CloudFSError(.invalidArgument, "favorite is 1 or 0", item: id)
+            }
         case .hydrate: _ = try download(id)
         case .evict: try evictOne(id)
         case .resolve:
@@ -196,6 +233,7 @@ extension Filesystem {
         downloader.noticeWanted()
         uploader.noteChange()
         evictor.noticeUse()
+        virtual.noteChanged()
     }
 
     /// Begins to bring a file, or all files below a folder, here.

@@ -3,6 +3,7 @@ extension Filesystem {
         _ id: ItemID,
         by request: RequestStamp? = nil
     ) throws(CloudFSError) -> Answer<OpenedFolder> {
+        if id.isVirtual { return .ready(try openVirtualFolder(id, by: request)) }
         let record = try catalog.readFew { try $0.existing(id) }
         try Self.requireFolder(record)
         if record.isListed {
@@ -42,6 +43,7 @@ extension Filesystem {
         emit: (DirectoryEntry) -> Bool
     ) throws(CloudFSError) {
         let folder = try handles.folder(handle)
+        if folder.isVirtual { return try readVirtualFolder(folder, offset: offset, emit: emit) }
         var offset = offset
         if offset < Self.firstName, !(try emitDots(folder, from: offset, emit)) { return }
         offset = max(offset, Self.firstName)

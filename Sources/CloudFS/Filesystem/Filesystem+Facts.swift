@@ -36,6 +36,8 @@ extension Filesystem {
         facts.isLocalOnly = known.isHeld == true || !item.kind.isSynced
         facts.hasConflicts = known.hasConflicts
         facts.hasNewer = known.hasNewer
+        facts.isFavorite = known.isFavorite
+        facts.lastUsed = files.unsavedUse(of: item.id) ?? known.opened
         facts.error = known.error
         facts.version = known.baseVersion
         if item.id == .root {

@@ -11,7 +11,9 @@ extension Filesystem {
         caller: Caller
     ) throws(CloudFSError) -> Answer<OpenedFile> {
         feed.noteUse()
-        if hydrator.files.hydration.policy == .full, !OpenFlags.truncates(flags) {
+        if hydrator.files.hydration.policy == .full, !OpenFlags.truncates(flags),
+            !programs.program(of: caller.processID).isRefused
+        {
             return .pending { () throws(CloudFSError) in
                 try await self.openComplete(id, flags: flags, caller: caller)
             }
@@ -110,14 +112,16 @@ extension Filesystem {
             try FaultPoint.replaceSwitched.pass()
             try dropSetID(of: file, changedBy: caller)
         }
-        files.noteUse(of: file.id)
+        let program = programs.program(of: caller.processID)
+        files.noteUse(of: file.id, isPersons: program.purpose.isPersons)
+        virtual.noteChanged()
         let isWritable = OpenFlags.isWritable(flags)
         let (generation, isAbsent) = file.state.withLock { state in
             state.handles += 1
             if isWritable { state.writers += 1 }
             return (state.generation, state.plan != nil)
         }
-        if !isWritable {
+        if !isWritable, !program.isRefused {
             siblings.noteOpened(file.id, by: caller.processID, isAbsent: isAbsent)
         }
         do throws(CloudFSError) {
@@ -174,39 +178,6 @@ extension Filesystem {
 
     // MARK: - Reading and writing
 
-    func read(
-        _ handle: UInt64,
-        offset: Int64,
-        count: Int
-    ) throws(CloudFSError) -> Answer<ReadSource> {
-        let handle = try handles.file(handle)
-        guard handle.isReadable else { throw Self.badMode(handle) }
-        let (source, isHere) = try source(handle.file, offset, count)
-        guard !isHere else { return .ready(source) }
-        let range = offset..<offset + Int64(count)
-        guard let wait = try hydrator.begin(handle.file, range: range, handle: handle.number) else {
-            return .ready(try self.source(handle.file, offset, count).source)
-        }
-        return .pending { () throws(CloudFSError) in
-            try await self.hydrator.finish(wait)
-            return try self.source(handle.file, offset, count).source
-        }
-    }
-
-    /// Where the bytes are or will be, and whether they need no fetching.
-    private func source(
-        _ file: OpenFile,
-        _ offset: Int64,
-        _ count: Int
-    ) throws(CloudFSError) -> (source: ReadSource, isHere: Bool) {
-        try file.state.withLock { state throws(CloudFSError) in
-            guard offset < state.size, count > 0 else { return (.bytes([]), true) }
-            let count = Int(min(Int64(count), state.size - offset))
-            let content = try files.content(of: &state, file.id)
-            return (.file(content, offset: offset, count: count), state.plan == nil)
-        }
-    }
-
     func write(
         _ handle: UInt64,
         offset: Int64,
@@ -228,10 +199,6 @@ extension Filesystem {
         hydrator.perform(actions, on: handle.file)
         if written > 0 { try dropSetID(of: handle.file, changedBy: caller) }
         return written
-    }
-
-    private static func badMode(_ handle: FileHandle) -> CloudFSError {
-        CloudFSError(.badHandle, "the file is not open for that", item: handle.file.id)
     }
 
     func allocate(

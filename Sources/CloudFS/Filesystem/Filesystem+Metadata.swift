@@ -2,7 +2,8 @@ import Synchronization
 
 extension Filesystem {
     func attributes(of id: ItemID, handle: UInt64?) throws(CloudFSError) -> Attributes {
-        attributes(of: try catalog.readFew { try Self.linked(id, $0) })
+        if id.isVirtual { return try attributes(ofVirtual: id) }
+        return attributes(of: try catalog.readFew { try Self.linked(id, $0) })
     }
 
     /// An item, and whether it has a name.
@@ -25,6 +26,7 @@ extension Filesystem {
         caller: Caller
     ) throws(CloudFSError) -> Attributes {
         try requireWritable()
+        try requireNotVirtual(id)
         // What is open for writing is claimed already.
         let option = changes.size == nil ? AccessIntent.WritingOption.metadataOnly : .updating
         let claim = handle == nil ? try claimNow([.writing(id, option)], for: caller) : nil

@@ -8,7 +8,11 @@ extension Filesystem {
         _ name: ItemName,
         in parent: ItemID
     ) throws(CloudFSError) -> Answer<LookupResult> {
-        if parent == .root, name == .reserved { return .ready(.absent(isCacheable: true)) }
+        if parent.isVirtual { return .ready(try lookUp(name, inVirtual: parent)) }
+        if parent == .root, name == .reserved {
+            let top = try attributes(ofVirtual: VirtualNode.top.id)
+            return .ready(.found(Entry(attributes: top, isCacheable: false)))
+        }
         let (child, isListed) = try catalog.readFew { reader -> (ItemRecord?, Bool) in
             if let child = try reader.child(name.bytes, of: parent) { return (child, true) }
             return (nil, try reader.existing(parent).isListed)
@@ -23,6 +27,7 @@ extension Filesystem {
     }
 
     func linkTarget(of id: ItemID) throws(CloudFSError) -> [UInt8] {
+        if id.isVirtual { return try linkTarget(ofVirtual: id) }
         let record = try catalog.read { try $0.existing(id) }
         guard let target = record.item.linkTarget else {
             throw CloudFSError(.invalidArgument, "only symbolic links have a target", item: id)

@@ -16,6 +16,7 @@ final class Filesystem: Sendable {
     let evictor: Evictor
     let downloader: Downloader
     let siblings: SiblingFetcher
+    let programs: ReadingPrograms
     let coordinator: Coordinator
     let board = PresenterBoard()
     let promisedNames: PromisedNames
@@ -30,6 +31,7 @@ final class Filesystem: Sendable {
     let thumbnails: Thumbnails
     /// `nil` where no desktop's cache is filled.
     let desktop: DesktopThumbnails?
+    let virtual: VirtualFolders
     let options: Options
     let logger: Logger
 
@@ -59,6 +61,7 @@ final class Filesystem: Sendable {
         evictor: Evictor,
         downloader: Downloader,
         siblings: SiblingFetcher,
+        programs: ReadingPrograms,
         coordinator: Coordinator,
         promisedNames: PromisedNames,
         locks: LockCoordinator,
@@ -78,8 +81,10 @@ final class Filesystem: Sendable {
         self.evictor = evictor
         self.downloader = downloader
         self.siblings = siblings
+        self.programs = programs
         self.coordinator = coordinator
         self.promisedNames = promisedNames
+        virtual = VirtualFolders(elapsed: files.clocks.elapsed)
         replaced = ReplacedFiles(files: files, pool: hydrator.pool, logger: logger)
         self.locks = locks
         self.handles = handles
@@ -90,6 +95,7 @@ final class Filesystem: Sendable {
         self.desktop = desktop
         self.options = options
         self.logger = logger
+        _ = hub.subscribeToAll { [virtual] _, _ in virtual.noteChanged() }
     }
 
     /// When a change made now may be sent.
@@ -113,6 +119,7 @@ final class Filesystem: Sendable {
     ///
     /// - Throws: `notPermitted`.
     func requireFree(_ name: ItemName, in parent: ItemID) throws(CloudFSError) {
+        try requireNotVirtual(parent)
         guard parent == .root, name == .reserved else { return }
         throw CloudFSError(.notPermitted, "the name .cloudfs belongs to CloudFS", item: parent)
     }

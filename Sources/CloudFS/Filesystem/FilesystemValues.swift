@@ -46,6 +46,8 @@ struct Attributes: Sendable, Equatable {
     var changed: Timestamp
     /// Whether the kernel may keep these attributes until it is told otherwise.
     var isCacheable: Bool
+    /// What tells things of one number apart; numbers of items are never reused.
+    var generation: UInt64 = 0
 }
 
 /// An item found under a name.

@@ -50,6 +50,7 @@ final class FileHandle: Sendable {
     let claim: Claim?
     /// The thread that opened it.
     let opener: Int32
+    private let hasWaited = Atomic(false)
 
     init(number: UInt64, file: OpenFile, flags: Int32, claim: Claim?, opener: Int32) {
         self.number = number
@@ -62,6 +63,11 @@ final class FileHandle: Sendable {
     var isWritable: Bool { OpenFlags.isWritable(flags) }
     var isReadable: Bool { OpenFlags.isReadable(flags) }
     var appends: Bool { OpenFlags.appends(flags) }
+
+    /// Notes that a read has to wait for bytes.
+    ///
+    /// - Returns: Whether it is the first one.
+    func noteWaiting() -> Bool { !hasWaited.exchange(true, ordering: .relaxed) }
 }
 
 /// All open handles of the mount.

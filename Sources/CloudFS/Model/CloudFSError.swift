@@ -32,6 +32,7 @@ public struct CloudFSError: Error, Sendable, CustomStringConvertible {
         case cancelled
         case claimed
         case lockHeld
+        case absent
         case deadlock
         case crossContainer
         case corrupt

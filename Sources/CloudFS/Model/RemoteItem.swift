@@ -160,6 +160,12 @@ enum RemoteAttribute {
     /// Where a cloud of plain files keeps the document's identity.
     static let documentID = "user.cloudfs-id"
 
+    /// That a person wants to find the item again; the only one of CloudFS's own that is synced.
+    static let favorite = "user.cloudfs.favorite"
+
+    /// Whether a cloud keeps an attribute: an application's, or the one of our own that is synced.
+    static func isSynced(_ name: String) -> Bool { isApplications(name) || name == favorite }
+
     /// Whether an attribute is an application's: not one that a drive computes, whatever a cloud
     /// says, nor one that no program could have set.
     static func isApplications(_ name: String) -> Bool {

@@ -15,8 +15,9 @@ extension DriveFile {
                 // What has no value is left to the default.
                 if let text = texts.first, !text.isEmpty { table[option.rawValue] = text }
             case .list:
-                // The built-in list is part of what is written down.
-                table[option.rawValue] = TOMLArray(["!*"] + texts)
+                // Where there is a built-in list, it is part of what is written down.
+                let start = option == .ignore ? ["!*"] : []
+                table[option.rawValue] = TOMLArray(start + texts)
             }
         }
         let containers = TOMLArray()
@@ -54,6 +55,9 @@ extension MountConfiguration.Option {
         case .quietTime: [MountConfiguration.Values.format(configuration.quietTime)]
         case .readTimeout: [MountConfiguration.Values.format(configuration.readTimeout)]
         case .hydration: [configuration.hydration.rawValue]
+        case .hydrationDeny: configuration.hydrationDeny
+        case .hydrationAllow: configuration.hydrationAllow
+        case .hydrationError: [configuration.hydrationError.rawValue]
         case .coordination: [configuration.coordination.rawValue]
         case .claimTimeout: [MountConfiguration.Values.format(configuration.claimTimeout)]
         case .thumbnails: [configuration.thumbnails.rawValue]

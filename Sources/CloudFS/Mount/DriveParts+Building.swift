@@ -1,6 +1,20 @@
 import Glibc
 import Logging
 
+extension MountConfiguration {
+    /// Which programs are refused downloads.
+    var programRules: ProgramRules {
+        let refusal: ProgramRules.Refusal =
+            switch hydrationError {
+            case .remote: .remote
+            case .denied: .denied
+            case .again: .again
+            case .offline: .offline
+            }
+        return ProgramRules(denied: hydrationDeny, allowed: hydrationAllow, refusal: refusal)
+    }
+}
+
 /// The pieces of a drive that need a decision when they are made.
 extension DriveParts {
     /// The container's row, made with the root folder at the first mount.

@@ -87,6 +87,10 @@ final class DriveParts: Sendable {
             limits: try Self.limits(configuration, catalog, store),
             logger: logger
         )
+        let programs = ReadingPrograms(
+            rules: configuration.programRules,
+            elapsed: clocks.elapsed
+        )
         let hydrator = Hydrator(
             files: files,
             provider: provider,
@@ -94,6 +98,7 @@ final class DriveParts: Sendable {
             hub: hub,
             mutations: mutations,
             evictor: evictor,
+            programs: programs,
             logger: logger
         ) { id, told in news.fetched(id, told) }
         let applier = RemoteApplier(
@@ -161,6 +166,7 @@ final class DriveParts: Sendable {
             evictor: evictor,
             downloader: downloader,
             siblings: SiblingFetcher(hydrator: hydrator, pool: pool, logger: logger),
+            programs: programs,
             coordinator: coordinator,
             promisedNames: promisedNames,
             locks: LockCoordinator(region: kept.locks),

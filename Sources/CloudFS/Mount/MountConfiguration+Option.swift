@@ -18,6 +18,9 @@ extension MountConfiguration {
         case quietTime = "quiet-time"
         case readTimeout = "read-timeout"
         case hydration
+        case hydrationDeny = "hydration-deny"
+        case hydrationAllow = "hydration-allow"
+        case hydrationError = "hydration-error"
         case coordination
         case claimTimeout = "claim-timeout"
         case thumbnails
@@ -51,7 +54,7 @@ extension MountConfiguration {
         package var form: Form {
             switch self {
             case .readOnly, .remoteIDs, .noPassthrough, .foreground, .anonymous: .flag
-            case .ignore: .list("pattern")
+            case .ignore, .hydrationDeny, .hydrationAllow: .list("pattern")
             case .stateDir, .caFile: .value("path")
             case .thumbnailCache: .value("folder")
             case .cacheSize, .freeFloor, .progressiveLimit: .value("bytes")
@@ -66,6 +69,7 @@ extension MountConfiguration {
             case .addressing: .value("style")
             case .logLevel: .value("level")
             case .hydration, .coordination, .thumbnails: .value("policy")
+            case .hydrationError: .value("errno")
             }
         }
 
@@ -95,6 +99,14 @@ extension MountConfiguration {
             case .hydration:
                 "What an open brings here: progressive (what is read, then the rest), "
                     + "partial (what is read) or full (open waits for all). Default: progressive."
+            case .hydrationDeny:
+                "Programs like this get only what is here, as thumbnailers, indexers and backups "
+                    + "do anyway. Repeatable."
+            case .hydrationAllow:
+                "Programs like this get what they read all the same; * for all. Repeatable."
+            case .hydrationError:
+                "What such a program meets: EREMOTE, EACCES, EAGAIN or ENETUNREACH. "
+                    + "Default: EREMOTE."
             case .coordination:
                 "Who waits for programs that claim a file: advisory (those that write) or "
                     + "enforced (those that read, too). Default: advisory."
@@ -226,6 +238,15 @@ extension MountConfiguration.Option {
             configuration.hydration = try value(text, "progressive, partial or full") {
                 MountConfiguration.Hydration(rawValue: $0)
             }
+        case .hydrationDeny:
+            configuration.hydrationDeny.append(try value(text, "restic", Self.program))
+        case .hydrationAllow:
+            configuration.hydrationAllow.append(try value(text, "restic", Self.program))
+        case .hydrationError:
+            let names = MountConfiguration.HydrationError.allCases.map(\.rawValue)
+            configuration.hydrationError = try value(text, names.joined(separator: ", ")) {
+                MountConfiguration.HydrationError(rawValue: $0)
+            }
         case .coordination:
             configuration.coordination = try value(text, "advisory or enforced") {
                 MountConfiguration.Coordination(rawValue: $0)
@@ -323,6 +344,12 @@ extension MountConfiguration.Option {
     /// Anything but nothing; an empty text takes back what a drive file says.
     private static func text(_ text: String) -> String?? {
         .some(text.isEmpty ? nil : text)
+    }
+
+    /// A pattern for the file name of a program, or the name of a service.
+    private static func program(_ text: String) -> String? {
+        (1...255).contains(text.utf8.count) && !text.contains("/") && !text.utf8.contains(0)
+            ? text : nil
     }
 
     /// A device name becomes part of file names and must leave room for the rest of them.

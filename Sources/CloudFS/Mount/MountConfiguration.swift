@@ -27,6 +27,15 @@ public struct MountConfiguration: Sendable, Equatable {
         case full
     }
 
+    /// What a program meets that is refused a download.
+    public enum HydrationError: String, Sendable, CaseIterable {
+        /// "Object is remote".
+        case remote = "EREMOTE"
+        case denied = "EACCES"
+        case again = "EAGAIN"
+        case offline = "ENETUNREACH"
+    }
+
     /// Which plain programs heed the claims of coordinated ones.
     public enum Coordination: String, Sendable, CaseIterable {
         /// Those that change something.
@@ -127,6 +136,12 @@ public struct MountConfiguration: Sendable, Equatable {
     /// How long a read waits without progress.
     public var readTimeout = Duration.seconds(30)
     public var hydration = Hydration.progressive
+    /// Programs, beside the built-in ones, that get only what is here: patterns (`fnmatch`) of
+    /// file names of programs and names of systemd services.
+    public var hydrationDeny: [String] = []
+    /// Programs that get what they read, though they are refused else.
+    public var hydrationAllow: [String] = []
+    public var hydrationError = HydrationError.remote
     public var coordination = Coordination.advisory
     /// How long an open waits for a coordinated program.
     public var claimTimeout = Duration.seconds(30)

@@ -165,6 +165,12 @@ struct HydrationPlan: Sendable {
     /// Whether every byte of the base is present.
     var isComplete: Bool { present.contains(0..<size) }
 
+    /// Whether the base's bytes of `range` need no fetching.
+    func isPresent(_ range: Range<Int64>) -> Bool {
+        let range = range.clamped(to: 0..<size)
+        return range.isEmpty || present.contains(range)
+    }
+
     var isIdle: Bool { waiters.isEmpty && requests.isEmpty }
 
     /// Applies `event` and says what is to be done, in order.

@@ -12,6 +12,7 @@ final class Hydrator: Sendable {
     let hub: ChangeHub
     private let mutations: RemoteMutations
     private let evictor: Evictor
+    private let programs: ReadingPrograms
     let logger: Logger
     /// Files that are all here, which the catalog does not know yet.
     let completed = Mutex(CompletedFiles())
@@ -33,6 +34,7 @@ final class Hydrator: Sendable {
         hub: ChangeHub,
         mutations: RemoteMutations,
         evictor: Evictor,
+        programs: ReadingPrograms,
         logger: Logger,
         onNews: @escaping @Sendable (ItemID, News) -> Void
     ) {
@@ -42,6 +44,7 @@ final class Hydrator: Sendable {
         self.hub = hub
         self.mutations = mutations
         self.evictor = evictor
+        self.programs = programs
         self.logger = logger
         self.onNews = onNews
     }
@@ -53,17 +56,20 @@ final class Hydrator: Sendable {
 
     /// Asks for `range` of a file on behalf of a handle.
     ///
+    /// - Parameter asker: For which program what comes from now on is counted; `nil` for no other.
     /// - Returns: `nil` when the bytes are here, else what to wait for.
     func begin(
         _ file: OpenFile,
         range: Range<Int64>,
-        handle: UInt64?
+        handle: UInt64?,
+        asker: ReadingPrograms.Program? = nil
     ) throws(CloudFSError) -> HydrationWait? {
         let (wait, actions) = try file.state.withLock {
             state throws(CloudFSError) -> (HydrationWait?, [HydrationPlan.Action]) in
             guard state.plan != nil else { return (nil, []) }
             _ = try files.content(of: &state, file.id)
             guard state.plan != nil else { return (nil, []) }
+            if let asker { state.asker = asker }
             let waiter = state.newWaiter()
             let pending = Pending<Void>()
             state.waits[waiter] = pending
@@ -307,6 +313,9 @@ final class Hydrator: Sendable {
     ) throws(CloudFSError) -> [HydrationPlan.Action] {
         counters.withLock { $0.bytes += Int64(bytes.count) }
         return try file.state.withLock { state throws(CloudFSError) in
+            if let asker = state.asker {
+                programs.activity.noteBytes(bytes.count, for: asker, at: files.clocks.now())
+            }
             guard state.generation == generation, let content = state.content,
                 let plan = state.plan
             else { throw CloudFSError(.cancelled, "the content was replaced", item: file.id) }

@@ -77,6 +77,8 @@ final class OpenFile: Sendable {
         var waits: [HydrationPlan.WaiterID: Pending<Void>] = [:]
         var nextWaiter: UInt64 = 1
         var fetches: [HydrationPlan.RequestID: Task<Void, Never>] = [:]
+        /// Who waited for bytes last: what comes is counted as that program's.
+        var asker: ReadingPrograms.Program?
         /// When the timer that looks after stalled readers will fire.
         var timer: Duration?
         /// Bytes that were filled since the present ranges were last stored.

@@ -27,7 +27,14 @@ final class OpenFiles: Sendable {
 
     private let table = Mutex<[ItemID: Slot]>([:])
     private let lastGeneration = Mutex<Int64>(0)
-    private let uses = Mutex<[ItemID: Timestamp]>([:])
+    /// When a file was opened.
+    struct Use: Sendable {
+        var last: Timestamp
+        /// When by a program that is a person's.
+        var byPerson: Timestamp?
+    }
+
+    private let uses = Mutex<[ItemID: Use]>([:])
     let unsettled = Mutex(Unsettled())
     private static let mostUnsavedUses = 4096
 
@@ -235,16 +242,24 @@ final class OpenFiles: Sendable {
     /// Notes that a program opened a file.
     ///
     /// Kept in memory until `saveUses`: an open must not cost a transaction.
-    func noteUse(of id: ItemID) {
+    ///
+    /// - Parameter isPersons: Whether the program is one by which a person sees the file.
+    func noteUse(of id: ItemID, isPersons: Bool) {
         let now = clocks.now()
         let isFull = uses.withLock { uses in
-            uses[id] = now
+            uses[id] = Use(last: now, byPerson: isPersons ? now : uses[id]?.byPerson)
             return uses.count >= Self.mostUnsavedUses
         }
         if isFull { discards.raise() }
     }
 
-    /// Stores when files were last opened, for eviction.
+    /// The uses that the catalog does not know yet.
+    var unsavedUses: [ItemID: Use] { uses.withLock { $0 } }
+
+    /// When a person's program opened a file, if the catalog does not know yet.
+    func unsavedUse(of id: ItemID) -> Timestamp? { uses.withLock { $0[id]?.byPerson } }
+
+    /// Stores when files were last opened, for eviction and for people.
     func saveUses() throws(CloudFSError) {
         let noted = uses.withLock { uses in
             defer { uses.removeAll() }
@@ -253,10 +268,17 @@ final class OpenFiles: Sendable {
         guard !noted.isEmpty else { return }
         do throws(CloudFSError) {
             try catalog.write(isLong: true) { writer in
-                for (id, moment) in noted { try writer.setLastUsed(moment, of: id) }
+                for (id, use) in noted {
+                    try writer.setLastUsed(use.last, of: id)
+                    if let moment = use.byPerson { try writer.setOpened(moment, of: id) }
+                }
             }
         } catch {
-            uses.withLock { $0.merge(noted) { newer, _ in newer } }
+            uses.withLock { uses in
+                uses.merge(noted) { newer, older in
+                    Use(last: newer.last, byPerson: newer.byPerson ?? older.byPerson)
+                }
+            }
             throw error
         }
     }

@@ -181,6 +181,7 @@ struct PageChanges {
         case .nothing where base.remoteID == remote.id:
             break
         case .nothing, .acceptVersion:
+            if !local.isDeleted { try applyMetadata(remote, to: id) }
             try writer.setBase(self.base(of: id, remote))
         case .applyMetadata:
             try applyMetadata(remote, to: id)

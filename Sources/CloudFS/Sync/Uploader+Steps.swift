@@ -204,7 +204,10 @@ extension Uploader {
                     replacing: base,
                     at: self.clocks.now()
                 )
-                if isSame { try writer.clearMetadataChanged(id, unlessAfter: changed) }
+                if isSame {
+                    try writer.clearMetadataChanged(id, unlessAfter: changed)
+                    try writer.noteSent(facts.attributes, of: id)
+                }
                 return try self.goesOn(id, writer)
             }
         }
@@ -273,7 +276,8 @@ extension Uploader {
                 SentContent(changeCount: snapshot.changeCount, facts: snapshot.facts),
                 BaseRecord(of: id, in: sent.parent, remote),
                 replacing: facts.base,
-                changed: facts.record.item.changed
+                changed: facts.record.item.changed,
+                attributes: facts.attributes
             )
         }
     }
@@ -372,6 +376,7 @@ extension Uploader {
         _ base: BaseRecord,
         replacing expected: BaseRecord?,
         changed: Timestamp,
+        attributes: [String: [UInt8]]? = nil,
         learning remote: RemoteItem? = nil
     ) throws(CloudFSError) -> Bool {
         let goesOn = try file.state.withLock { state throws(CloudFSError) -> Bool in
@@ -388,6 +393,7 @@ extension Uploader {
                 if isSame {
                     if isFinal { try writer.markClean(file.id) }
                     try writer.clearMetadataChanged(file.id, unlessAfter: changed)
+                    if let attributes { try writer.noteSent(attributes, of: file.id) }
                     if let remote { try self.learn(remote, of: file.id, writer) }
                 }
                 return (

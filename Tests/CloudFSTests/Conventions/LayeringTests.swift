@@ -11,7 +11,7 @@ import Testing
     static let rank: [String: Int] = [
         "Support": 0, "Model": 1,
         "Catalog": 2, "Content": 2, "Coordination": 2, "Provider": 2,
-        "Sync": 3, "Attributes": 3, "Thumbnails": 3, "Query": 3, "Access": 3,
+        "Sync": 3, "Attributes": 3, "Virtual": 3, "Thumbnails": 3, "Query": 3, "Access": 3,
         "Filesystem": 4, "FUSE": 5, "Control": 5, "Mount": 6,
     ]
 

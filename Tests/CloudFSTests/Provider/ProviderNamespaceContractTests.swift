@@ -72,12 +72,18 @@ struct ProviderNamespaceContractTests {
         metadata.modified = Timestamp(seconds: 1_000, nanoseconds: 5)
         let update = MetadataUpdate(
             metadata: metadata,
-            attributes: ["user.keep": [9], "user.new": [3]]
+            attributes: [
+                "user.keep": [9], "user.new": [3], "user.cloudfs.favorite": Array("1".utf8),
+            ]
         )
         let path = try ProviderFixture.path("a")
         let second = try await cloud.provider.setMetadata(update, at: path, base: first.version)
         #expect(second.metadata == metadata)
-        #expect(second.attributes == ["user.keep": [9], "user.new": [3]])
+        #expect(
+            second.attributes == [
+                "user.keep": [9], "user.new": [3], "user.cloudfs.favorite": Array("1".utf8),
+            ]
+        )
         #expect(second.id == first.id)
         #expect(second.documentID == first.documentID)
         #expect(second.version != first.version)

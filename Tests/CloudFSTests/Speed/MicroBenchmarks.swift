@@ -39,7 +39,8 @@ import Testing
         try Stopwatch.measure("read reply") { number in
             let offset = Int64(number % 16) << 12
             drive.answer("read") { files throws(CloudFSError) in
-                try files.read(opened.handle, offset: offset, count: 4_096).map { .content($0) }
+                try files.read(opened.handle, offset: offset, count: 4_096, by: 0)
+                    .map { .content($0) }
             }
         }
         #expect(drive.failures == 0)

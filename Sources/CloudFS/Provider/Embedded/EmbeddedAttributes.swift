@@ -4,7 +4,8 @@ import Glibc
 /// Extended attributes of objects in the cloud directory.
 ///
 /// Only `user.*` exists for CloudFS. `user.cloudfs-id` is the document id, and everything below
-/// `user.cloudfs.` is what a drive computes: neither is an application's attribute.
+/// `user.cloudfs.` is what a drive computes, but for `user.cloudfs.favorite`: neither is an
+/// application's attribute.
 enum EmbeddedAttributes {
     static let documentID = RemoteAttribute.documentID
 
@@ -24,7 +25,7 @@ enum EmbeddedAttributes {
             if name == documentID {
                 let text = try value(of: name, at: path) ?? []
                 found.documentID = DocumentID(String(decoding: text, as: UTF8.self))
-            } else if RemoteAttribute.isApplications(name) {
+            } else if RemoteAttribute.isSynced(name) {
                 found.attributes[name] = try value(of: name, at: path)
             }
         }
@@ -38,7 +39,7 @@ enum EmbeddedAttributes {
     ) throws {
         let present = try read(descriptor).attributes
         for (name, value) in attributes where present[name] != value {
-            guard RemoteAttribute.isApplications(name) else {
+            guard RemoteAttribute.isSynced(name) else {
                 throw CloudFSError(.invalidName, "\"\(name)\" is no attribute of an application")
             }
             try set(name, to: value, of: descriptor)

@@ -149,7 +149,7 @@ enum S3Metadata {
                 let bytes = Data(base64Encoded: value)
             else { continue }
             let text = String(decoding: name, as: UTF8.self)
-            if RemoteAttribute.isApplications(text) { attributes[text] = Array(bytes) }
+            if RemoteAttribute.isSynced(text) { attributes[text] = Array(bytes) }
         }
         return attributes
     }

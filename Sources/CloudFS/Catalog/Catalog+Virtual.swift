@@ -1,0 +1,119 @@
+import GRDB
+
+/// An item that a virtual folder has a link to.
+struct VirtualMember: Sendable, Hashable {
+    var item: ItemID
+    var document: DocumentID
+    /// The item's own name.
+    var name: [UInt8]
+}
+
+/// The items that virtual folders lead to, at most `limit` each; none without a name.
+extension CatalogReader {
+    /// What people opened, the latest ones.
+    ///
+    /// Hidden files are left out: those that programs keep for themselves.
+    func recentItems(limit: Int) throws -> [VirtualMember] {
+        try members(
+            """
+            SELECT item.id, item.document, name.name FROM item JOIN name ON name.item = item.id
+            WHERE item.opened IS NOT NULL AND substr(name.name, 1, 1) <> x'2e'
+            ORDER BY item.opened DESC LIMIT ?
+            """,
+            [limit]
+        )
+    }
+
+    func favoriteItems(limit: Int) throws -> [VirtualMember] {
+        try members(
+            """
+            SELECT item.id, item.document, name.name FROM attribute
+            JOIN item ON item.id = attribute.item JOIN name ON name.item = item.id
+            WHERE attribute.name = '\(RemoteAttribute.favorite)' AND attribute.value = x'31'
+            ORDER BY attribute.item LIMIT ?
+            """,
+            [limit]
+        )
+    }
+
+    func items(withTag tag: Int64, limit: Int) throws -> [VirtualMember] {
+        try members(
+            """
+            SELECT item.id, item.document, name.name FROM item_tag
+            JOIN item ON item.id = item_tag.item JOIN name ON name.item = item.id
+            WHERE item_tag.tag = ? ORDER BY item_tag.item LIMIT ?
+            """,
+            [tag, limit]
+        )
+    }
+
+    /// Items that were pinned themselves, not by a folder.
+    func pinnedItems(limit: Int) throws -> [VirtualMember] {
+        try members(
+            """
+            SELECT item.id, item.document, name.name FROM item JOIN name ON name.item = item.id
+            WHERE item.policy = 2 ORDER BY item.id LIMIT ?
+            """,
+            [limit]
+        )
+    }
+
+    /// Documents in conflict, and their versions.
+    func itemsInConflict(limit: Int) throws -> [VirtualMember] {
+        var found: [ItemID: VirtualMember] = [:]
+        for (_, version, document) in try conflicts(after: 0, limit: limit) {
+            guard let document else { continue }
+            for named in [version, document] where found.count < limit {
+                guard let record = try item(named.item) else { continue }
+                found[named.item] = VirtualMember(
+                    item: named.item,
+                    document: record.item.documentID,
+                    name: named.name
+                )
+            }
+        }
+        return Array(found.values)
+    }
+
+    /// The item that is a document; of several, which are copies made beside CloudFS, the oldest
+    /// one here that has a name.
+    func namedItem(withDocument document: DocumentID) throws -> ItemID? {
+        let row = try Row.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT id FROM item WHERE document = ?
+                    AND (id = 1 OR EXISTS (SELECT 1 FROM name WHERE name.item = item.id))
+                    ORDER BY id LIMIT 1
+                    """
+            ),
+            arguments: [document.blob.asBlob]
+        )
+        return row.map { ItemID($0[0]) }
+    }
+
+    /// When a person's program opened an item last.
+    func opened(_ id: ItemID) throws -> Timestamp? {
+        try Int64.fetchOne(
+            database.cachedStatement(sql: "SELECT opened FROM item WHERE id = ?"),
+            arguments: [id.rawValue]
+        ).map { Timestamp(nanoseconds: $0) }
+    }
+
+    private func members(
+        _ sql: String,
+        _ arguments: StatementArguments
+    ) throws -> [VirtualMember] {
+        let rows = try Row.fetchCursor(
+            database.cachedStatement(sql: sql),
+            arguments: arguments
+        )
+        var found: [VirtualMember] = []
+        while let row = try rows.next() {
+            guard let document = DocumentID(blob: row.bytes(1)) else { continue }
+            found.append(
+                VirtualMember(item: ItemID(row[0]), document: document, name: row.bytes(2))
+            )
+        }
+        return found
+    }
+}

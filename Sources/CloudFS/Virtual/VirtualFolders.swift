@@ -1,0 +1,95 @@
+import Synchronization
+
+/// Finds what virtual folders hold.
+///
+/// Nothing is kept but listings of the last moment: a program that lists a folder asks for each of
+/// its names next.
+final class VirtualFolders: Sendable {
+    private struct Kept {
+        var listing: VirtualListing
+        var changes: UInt64
+        var since: Duration
+    }
+
+    private let elapsed: @Sendable () -> Duration
+    private let kept = Mutex<[VirtualNode: Kept]>([:])
+    private let changes = Atomic<UInt64>(0)
+
+    /// The most links of a folder, and the most folders of tags.
+    static let capacity = 1_000
+    private static let mostKept = 8
+    /// A listing is not believed for longer, whatever is heard of changes.
+    private static let memory = Duration.seconds(1)
+
+    init(elapsed: @escaping @Sendable () -> Duration) {
+        self.elapsed = elapsed
+    }
+
+    /// Notes that any listing may have changed.
+    func noteChanged() { changes.add(1, ordering: .relaxed) }
+
+    /// The links of a folder; none for one that has no links.
+    ///
+    /// - Throws: `notFound` for the folder of a tag that nothing has.
+    func listing(of node: VirtualNode, in catalog: Catalog) throws(CloudFSError) -> VirtualListing {
+        let (now, current) = (elapsed(), changes.load(ordering: .relaxed))
+        let known = kept.withLock { kept -> VirtualListing? in
+            guard let own = kept[node], own.changes == current, now - own.since < Self.memory
+            else { return nil }
+            return own.listing
+        }
+        if let known { return known }
+        let members = try catalog.read { try Self.members(of: node, $0) }
+        let listing = VirtualListing(members)
+        kept.withLock { kept in
+            if kept.count >= Self.mostKept { kept = [:] }
+            kept[node] = Kept(listing: listing, changes: current, since: now)
+        }
+        return listing
+    }
+
+    private static func members(
+        of node: VirtualNode,
+        _ reader: CatalogReader
+    ) throws -> [VirtualMember] {
+        switch node {
+        case .folder(.recents): return try reader.recentItems(limit: capacity)
+        case .folder(.favorites): return try reader.favoriteItems(limit: capacity)
+        case .folder(.pinned): return try reader.pinnedItems(limit: capacity)
+        case .folder(.conflicts): return try reader.itemsInConflict(limit: capacity)
+        case .tag(let tag):
+            guard try reader.tag(tag) != nil else {
+                throw CloudFSError(.notFound, "nothing has that tag any more", item: node.id)
+            }
+            return try reader.items(withTag: tag, limit: capacity)
+        case .top, .folder(.tags), .folder(.byID), .link: return []
+        }
+    }
+
+    /// What has a name in a virtual folder.
+    func find(
+        _ name: ItemName,
+        in folder: VirtualNode,
+        of catalog: Catalog
+    ) throws(CloudFSError) -> VirtualNode? {
+        switch folder {
+        case .top: return VirtualFolder(name: name).map { .folder($0) }
+        case .folder(.tags):
+            guard let tag = TagFolderName.tag(named: name) else { return nil }
+            return try catalog.readFew { try $0.tag(named: tag) }.map { .tag($0) }
+        case .folder(.byID):
+            guard let text = String(validating: name.bytes, as: UTF8.self),
+                let document = DocumentID(text), document.description == text
+            else { return nil }
+            let item = try catalog.readFew { try $0.namedItem(withDocument: document) }
+            return item.map { .link($0, depth: 2) }
+        case .folder:
+            return try listing(of: folder, in: catalog).item(named: name.bytes)
+                .map { .link($0, depth: 2) }
+        case .tag:
+            return try listing(of: folder, in: catalog).item(named: name.bytes)
+                .map { .link($0, depth: 3) }
+        case .link: return nil
+        }
+    }
+}

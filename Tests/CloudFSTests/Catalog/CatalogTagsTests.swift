@@ -1,0 +1,154 @@
+import CloudFSTestSupport
+import GRDB
+import Testing
+
+@testable import CloudFS
+
+@Suite struct CatalogTagsTests {
+    private let fixture: CatalogFixture
+
+    init() throws { fixture = try CatalogFixture() }
+
+    private func tag(_ id: ItemID, _ text: String?) throws {
+        try fixture.catalog.write { writer in
+            if let text {
+                try writer.setAttribute(TagList.attribute, to: Array(text.utf8), of: id)
+            } else {
+                try writer.removeAttribute(TagList.attribute, of: id)
+            }
+        }
+    }
+
+    private var tags: [String] {
+        get throws { try fixture.catalog.read { try $0.tags(after: 0, limit: 100).map(\.name) } }
+    }
+
+    private func items(_ name: String) throws -> [ItemID] {
+        try fixture.catalog.read { reader in
+            guard let tag = try reader.tag(named: name) else { return [] }
+            return try reader.items(withTag: tag, limit: 100).map(\.item)
+        }
+    }
+
+    @Test func `items are found by the tags that their attribute names`() throws {
+        let (one, two) = (try fixture.addFile("one"), try fixture.addFile("two"))
+        try tag(one, "red, blue")
+        try tag(two, "red")
+        #expect(try tags == ["blue", "red"])
+        #expect(try items("red") == [one, two])
+        let number = try fixture.catalog.read { try $0.tag(named: "red") }
+        try tag(one, "red,green")
+        #expect(try items("blue").isEmpty)
+        #expect(try tags == ["red", "green"])
+        #expect(try fixture.catalog.read { try $0.tag(named: "red") } == number)
+        try fixture.catalog.write { try $0.replaceAttributes(with: [:], of: one) }
+        #expect(try items("red") == [two])
+        try tag(two, nil)
+        #expect(try tags.isEmpty)
+    }
+
+    @Test func `a tag goes with the last item that had it`() throws {
+        let one = try fixture.addFile("one")
+        try tag(one, "red")
+        try fixture.catalog.write { writer in
+            try writer.removeName(of: one)
+            try writer.erase(one)
+        }
+        #expect(try tags.isEmpty)
+    }
+
+    @Test func `tags of a catalog of an earlier version are found`() throws {
+        let folder = try TemporaryDirectory()
+        let path = folder.path("catalog.sqlite")
+        let old = try DatabaseQueue(path: path)
+        try CatalogSchema.migrator.migrate(old, upTo: "6")
+        try old.write { database in
+            for id in [1, 2] {
+                try database.execute(
+                    sql: """
+                        INSERT INTO item (id, container, document, kind, permissions, user_id,
+                            group_id, size, modified, changed, accessed)
+                        VALUES (?, 1, randomblob(16), 2, 420, 0, 0, 0, 0, 0, 0)
+                        """,
+                    arguments: [id]
+                )
+            }
+            try database.execute(
+                sql: "INSERT INTO name (parent, name, item) VALUES (1, x'61', 2)"
+            )
+            try database.execute(
+                sql: "INSERT INTO attribute (item, name, value) VALUES (2, 'user.xdg.tags', ?)",
+                arguments: [Array("red".utf8).asBlob]
+            )
+        }
+        try old.close()
+        let catalog = try Catalog(path: path)
+        let found = try catalog.read { reader in
+            try reader.tag(named: "red").map { try reader.items(withTag: $0, limit: 9) }
+        }
+        #expect(found?.map(\.item) == [ItemID(2)])
+    }
+
+    // MARK: - Attributes that both sides changed
+
+    private static func remote(_ attributes: [String: [UInt8]]) throws -> RemoteItem {
+        RemoteItem(
+            id: RemoteID("r"),
+            documentID: .random(),
+            name: try ItemName("one"),
+            kind: .file,
+            size: 0,
+            metadata: CatalogFixture.metadata,
+            version: ItemVersion(content: "2", metadata: "2"),
+            attributes: attributes
+        )
+    }
+
+    @Test func `of attributes both sides changed tags are merged, and ours is kept`() throws {
+        let one = try fixture.addFile("one")
+        let name = TagList.attribute
+        let merged = try fixture.catalog.write { writer in
+            try writer.replaceAttributes(
+                with: [name: Array("a,b".utf8), "user.x": [1], "user.y": [1]],
+                of: one
+            )
+            for (name, value) in [(name, Array("a,b,c".utf8)), ("user.x", [2])] {
+                try writer.noteEditing(name, of: one)
+                try writer.setAttribute(name, to: value, of: one)
+            }
+            try writer.markMetadataChanged(one, notBefore: CatalogFixture.now)
+            try writer.takeOverMetadata(
+                of: Self.remote([
+                    name: Array("b,d".utf8), "user.x": [3], "user.y": [4], "user.z": [5],
+                ]),
+                for: one,
+                at: CatalogFixture.now
+            )
+            return try writer.reader.attributes(of: one)
+        }
+        #expect(merged[name].map { TagList(attribute: $0).names } == ["b", "d", "c"])
+        #expect(merged["user.x"] == [2])
+        #expect(merged["user.y"] == [4])
+        #expect(merged["user.z"] == [5])
+        let base = try fixture.catalog.read { try $0.editedAttributes(of: one) }
+        #expect(base == [name: Array("b,d".utf8), "user.x": [3]])
+    }
+
+    @Test func `what was sent is the base of what is changed next`() throws {
+        let one = try fixture.addFile("one")
+        let name = TagList.attribute
+        try fixture.catalog.write { writer in
+            try writer.noteEditing(name, of: one)
+            try writer.setAttribute(name, to: Array("a".utf8), of: one)
+            try writer.markMetadataChanged(one, notBefore: CatalogFixture.now)
+            // Changed again while "a" was sent.
+            try writer.noteEditing(name, of: one)
+            try writer.setAttribute(name, to: Array("b".utf8), of: one)
+            try writer.noteSent([name: Array("a".utf8)], of: one)
+            #expect(try writer.reader.editedAttributes(of: one) == [name: Array("a".utf8)])
+            try writer.clearMetadataChanged(one, unlessAfter: CatalogFixture.now)
+            try writer.noteSent([name: Array("b".utf8)], of: one)
+            #expect(try writer.reader.editedAttributes(of: one).isEmpty)
+        }
+    }
+}
