@@ -33,6 +33,8 @@ struct CloudFSCommand: AsyncParsableCommand {
             ConflictsCommand.self,
             CoordinateCommand.self,
             ClaimsCommand.self,
+            BookmarkCommand.self,
+            ActivityCommand.self,
             MountsCommand.self,
             PauseCommand.self,
             ResumeCommand.self,

@@ -8,18 +8,31 @@ extension CatalogReader {
         after name: [UInt8],
         limit: Int
     ) throws -> [RemoteItem] {
+        try sketches(
+            """
+            base.parent = ? AND base.name > ? AND base.metadata_version >= '~'
+            ORDER BY base.name LIMIT ?
+            """,
+            [folder.rawValue, name.asBlob, limit]
+        )
+    }
+
+    /// What a listing told of an item; `nil` if more is known of it.
+    func sketch(of id: ItemID) throws -> RemoteItem? {
+        try sketches("base.item = ? AND base.metadata_version >= '~'", [id.rawValue]).first
+    }
+
+    private func sketches(
+        _ condition: String,
+        _ arguments: StatementArguments
+    ) throws -> [RemoteItem] {
         let statement = try database.cachedStatement(
             sql: """
                 SELECT \(ItemRecord.columns), \(BaseRecord.columns)
-                FROM base JOIN item ON item.id = base.item
-                WHERE base.parent = ? AND base.name > ? AND base.metadata_version >= '~'
-                ORDER BY base.name LIMIT ?
+                FROM base JOIN item ON item.id = base.item WHERE \(condition)
                 """
         )
-        let rows = try Row.fetchAll(
-            statement,
-            arguments: [folder.rawValue, name.asBlob, limit]
-        )
+        let rows = try Row.fetchAll(statement, arguments: arguments)
         return try rows.map { row in
             let item = try ItemRecord(row: row).item
             let base = BaseRecord(row: row, from: ItemRecord.columnCount)

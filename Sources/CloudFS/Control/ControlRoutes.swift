@@ -22,6 +22,7 @@ struct ControlRoutes: Sendable {
         addItems(to: router)
         addOutbox(to: router)
         addCoordination(to: router)
+        addPlaces(to: router)
         addStreams(to: router)
         return router
     }
@@ -126,6 +127,16 @@ struct ControlRoutes: Sendable {
         post(.presenterAnswer, router) { (drive, body: PresenterAnswer) in
             try await drive.answer(body)
             return Done()
+        }
+    }
+
+    private func addPlaces(to router: Router<Context>) {
+        get(.activity, router) { drive, _ in try await drive.activity() }
+        post(.bookmarks, router) { (drive, body: BookmarkOrder) in
+            try await drive.bookmark(body)
+        }
+        post(.resolveBookmark, router) { (drive, body: BookmarkQuery) in
+            try await drive.resolveBookmark(body)
         }
     }
 

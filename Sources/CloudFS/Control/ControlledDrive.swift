@@ -2,10 +2,10 @@ import CloudFSControlAPI
 
 /// What the control API needs of a drive; the mount implements it, tests have a fake.
 ///
-/// Every method may be called from any task, several at once. Only `refresh`, `check`, `login` and
-/// `drain` wait for the network, and `drain` has a time limit of its own; the server gives up on
-/// the others after a deadline and cancels the task, and a method that cannot be cancelled ends
-/// unheard.
+/// Every method may be called from any task, several at once. Only `refresh`, `check`, `login`,
+/// `bookmark` and `drain` wait for the network, and `drain` has a time limit of its own; the
+/// server gives up on the others after a deadline and cancels the task, and a method that cannot
+/// be cancelled ends unheard.
 protocol ControlledDrive: CoordinatedDrive {
     func status() async throws(CloudFSError) -> DriveStatus
 
@@ -76,6 +76,20 @@ protocol ControlledDrive: CoordinatedDrive {
         _ request: ConflictResolution,
         for peer: ControlPeer
     ) async throws(CloudFSError) -> ConflictOutcome
+
+    /// A bookmark of one item.
+    ///
+    /// - Throws: `notFound`; `offline` where its identity, or its folder, is not known yet.
+    func bookmark(_ order: BookmarkOrder) async throws(CloudFSError) -> BookmarkStatus
+
+    /// The item that a bookmark leads to.
+    ///
+    /// - Throws: `invalidArgument` for what is no bookmark; `denied` for one that this user has not
+    ///   made; `crossContainer` for one of another container; `notFound`, `offline`.
+    func resolveBookmark(_ query: BookmarkQuery) async throws(CloudFSError) -> BookmarkStatus
+
+    /// Which programs had content brought here.
+    func activity() async throws(CloudFSError) -> ActivityReport
 
     /// Keeps what proves to the cloud who asks, and connects; what is refused is not kept.
     ///

@@ -19,6 +19,7 @@ final class DriveControl: ControlledDrive {
     let leases: LeaseKeeper
     let pool: BlockingPool
     let news: DriveNews
+    let bookmarkKey = BookmarkKey()
     private let purposes = Atomic<UInt64>(0)
     private let identity: Identity
     private let beginRestart: @Sendable () async throws(CloudFSError) -> Void

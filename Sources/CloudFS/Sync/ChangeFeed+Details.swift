@@ -36,6 +36,34 @@ extension ChangeFeed {
         }
     }
 
+    /// Makes sure that the identity of an item is its document's own, which a listing may not tell.
+    ///
+    /// - Throws: `offline` where the cloud does not tell it now.
+    func identify(_ id: ItemID) async throws(CloudFSError) {
+        let known = try await applier.pool.engine { () throws -> (RemoteItem, RemotePath)? in
+            try self.applier.files.catalog.read { reader in
+                guard let sketch = try reader.sketch(of: id),
+                    let folder = try reader.remotePath(of: id)?.parent
+                else { return nil }
+                return (sketch, folder)
+            }
+        }
+        guard let (sketch, folder) = known else { return }
+        for item in try await applier.provider.details(of: [sketch], in: folder) {
+            await note(item, of: id)
+        }
+        let isSketch = try await applier.pool.engine {
+            try self.applier.files.catalog.read { try $0.sketch(of: id) != nil }
+        }
+        guard !isSketch else {
+            throw CloudFSError(
+                .offline,
+                "the document's identity is not known yet; try again",
+                item: id
+            )
+        }
+    }
+
     /// Looks closer, soon, at what a listing of these folders did not tell.
     func noteSketches(in folders: [ItemID]) {
         sketched.add(folders)

@@ -56,6 +56,9 @@ import Testing
             )
             #expect(outcome.removed == [.root])
             #expect(try await client.conflictVersions(of: drivePath("a")).versions.isEmpty)
+            #expect(try await client.bookmark(drivePath("a")).token == "t")
+            #expect(try await client.resolveBookmark("x").foundBy == .path)
+            #expect(try await client.activity().programs.map(\.refusedReads) == [3])
             _ = try await client.unmount(force: true)
         }
         #expect(
@@ -63,7 +66,7 @@ import Testing
                 "items %FF%25%0A/ä all 5 -", "policy on-demand a/b", "policy on-demand ",
                 "evict a true", "download a b", "refresh a ", "progress a",
                 "outbox 7 a&b=/ c", "conflicts 1000 -", "resolve a all b true", "versions a",
-                "unmount true",
+                "bookmark a", "resolve-bookmark x", "activity", "unmount true",
             ]
         )
     }

@@ -10,7 +10,12 @@ import Testing
 
     /// The Swift type of each form that the document describes.
     private static let types: [String: any (Codable & Sendable).Type] = [
-        "CacheStatus": CacheStatus.self, "CheckFinding": CheckPage.Finding.self,
+        "ActivityProgram": ActivityReport.Program.self,
+        "ActivityPurpose": ActivityReport.Program.Purpose.self,
+        "ActivityReport": ActivityReport.self, "BookmarkOrder": BookmarkOrder.self,
+        "BookmarkQuery": BookmarkQuery.self, "BookmarkStatus": BookmarkStatus.self,
+        "BookmarkWay": BookmarkStatus.Way.self, "CacheStatus": CacheStatus.self,
+        "CheckFinding": CheckPage.Finding.self,
         "CheckPage": CheckPage.self, "CheckRequest": CheckRequest.self,
         "CheckShown": CheckPage.Shown.self, "ClaimEnding": ClaimEnding.self,
         "ClaimEvent": ClaimEvent.self, "ClaimHolder": ClaimStatus.Holder.self,
