@@ -95,7 +95,7 @@ final class Filesystem: Sendable {
         self.desktop = desktop
         self.options = options
         self.logger = logger
-        _ = hub.subscribeToAll { [virtual] _, _ in virtual.noteChanged() }
+        hub.subscribeToAll { [virtual] _, _ in virtual.noteChanged() }
     }
 
     /// When a change made now may be sent.
