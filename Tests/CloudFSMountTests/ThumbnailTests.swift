@@ -193,7 +193,21 @@ struct ThumbnailTests {
                 try await drive.exists("album/one photo.jpg")
             }
             #expect(try await drive.names("album") == ["one photo.jpg"])
-            try await drive.run("cat 'album/one photo.jpg' > /dev/null")
+            // A file manager watches what it shows, and looks again when it hears of it.
+            try await drive.python(
+                #"""
+                import ctypes, os, select, struct, time
+                libc = ctypes.CDLL(None, use_errno=True)
+                watch = libc.inotify_init1(0)
+                assert libc.inotify_add_watch(watch, b"album", 4) >= 0  # IN_ATTRIB
+                open("album/one photo.jpg", "rb").read()
+                end, heard = time.monotonic() + 60, b""
+                while b"one photo.jpg" not in heard:
+                    assert select.select([watch], [], [], end - time.monotonic())[0], "no news"
+                    heard += os.read(watch, 4096)
+                """#,
+                within: .seconds(70)
+            )
             for size in ["normal", "large"] {
                 try await eventually("the \(size) one is there", within: .seconds(30)) {
                     try await cached("one photo.jpg", size) == "True"

@@ -175,7 +175,8 @@ extension DriveParts {
         return DesktopThumbnails(
             thumbnails,
             cache: DesktopCache(root: root),
-            staging: configuration.stateDirectory + "/thumbnails.staging"
+            staging: configuration.stateDirectory + "/thumbnails.staging",
+            announcement: "user.cloudfs.\(AttributeName.announce.rawValue)"
         ) { MountTable.places(of: configuration.mountpoint) }
     }
 }

@@ -1,4 +1,6 @@
+import CLinux
 import Collections
+import Glibc
 import Synchronization
 
 /// Filling the desktop's cache for folders that are opened, before a file manager begins to read
@@ -29,6 +31,10 @@ final class DesktopThumbnails: Sendable {
     private let state = Mutex(State())
     private let wake = Signal()
     private let staging: String
+    /// The attribute whose setting changes nothing.
+    private let announcement: String
+    /// A thread for calls that this drive has to answer.
+    private let announcers: BlockingPool
 
     private var drive: Thumbnails.Surroundings { thumbnails.drive }
 
@@ -36,11 +42,14 @@ final class DesktopThumbnails: Sendable {
         _ thumbnails: Thumbnails,
         cache: DesktopCache,
         staging: String,
+        announcement: String,
         mountpoints: @escaping @Sendable () -> [String]
     ) {
         self.thumbnails = thumbnails
         self.cache = cache
         self.staging = staging
+        self.announcement = announcement
+        announcers = thumbnails.drive.pool.another(name: "cloudfs.announcer", width: 1)
         self.mountpoints = mountpoints
     }
 
@@ -172,6 +181,7 @@ final class DesktopThumbnails: Sendable {
 
     /// A picture, and every path under which file managers look for it.
     private struct Job: Sendable {
+        var item: ItemID
         var image: ThumbnailImage
         var subjects: [DesktopCache.Subject]
     }
@@ -193,6 +203,24 @@ final class DesktopThumbnails: Sendable {
                 }
             }
         }
+        try await announcers.engine {
+            for number in pictures.keys where jobs.indices.contains(number) {
+                self.announce(jobs[number])
+            }
+        }
+    }
+
+    /// Has file managers look again, which gave up on the item before its picture was there: a
+    /// call through the mount is what they hear of.
+    ///
+    /// What is at the path must be the item: the drive may be unmounted by now.
+    private func announce(_ job: Job) {
+        guard let path = job.subjects.first?.path else { return }
+        var status = stat()
+        guard stat(path, &status) == 0, status.st_ino == UInt(job.item.rawValue) else { return }
+        let value: [UInt8] = [UInt8(ascii: "1")]
+        // It fails for files that may not be written; their pictures are shown with the next view.
+        _ = clinux_setxattr(path, announcement, value, value.count)
     }
 
     private typealias Pictures = [Int: [ThumbnailSize: [UInt8]]]
@@ -205,7 +233,11 @@ final class DesktopThumbnails: Sendable {
         }
         guard !lacking.isEmpty else { return nil }
         do throws(CloudFSError) {
-            return Job(image: try thumbnails.image(of: id, atMost: .large), subjects: lacking)
+            return Job(
+                item: id,
+                image: try thumbnails.image(of: id, atMost: .large),
+                subjects: lacking
+            )
         } catch  where error.code == .noAttribute {
             return nil
         }
