@@ -22,6 +22,25 @@ extension CatalogReader {
         try sketches("base.item = ? AND base.metadata_version >= '~'", [id.rawValue]).first
     }
 
+    /// The items of the cloud that were found last.
+    func latestItems(limit: Int) throws -> [ItemID] {
+        try Int64.fetchAll(
+            database.cachedStatement(
+                sql: "SELECT item FROM base WHERE parent NOT NULL ORDER BY item DESC LIMIT ?"
+            ),
+            arguments: [limit]
+        ).map { ItemID($0) }
+    }
+
+    /// Whether of any item no more than a listing is known.
+    func hasSketches() throws -> Bool {
+        try Bool.fetchOne(
+            database.cachedStatement(
+                sql: "SELECT EXISTS (SELECT 1 FROM base WHERE metadata_version >= '~')"
+            )
+        ) ?? false
+    }
+
     private func sketches(
         _ condition: String,
         _ arguments: StatementArguments

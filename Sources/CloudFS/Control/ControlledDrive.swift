@@ -3,9 +3,9 @@ import CloudFSControlAPI
 /// What the control API needs of a drive; the mount implements it, tests have a fake.
 ///
 /// Every method may be called from any task, several at once. Only `refresh`, `check`, `login`,
-/// `bookmark` and `drain` wait for the network, and `drain` has a time limit of its own; the
-/// server gives up on the others after a deadline and cancels the task, and a method that cannot
-/// be cancelled ends unheard.
+/// `bookmark`, `resolveBookmark` and `drain` wait for the network, and `drain` has a time limit of
+/// its own; the server gives up on the others after a deadline and cancels the task, and a method
+/// that cannot be cancelled ends unheard.
 protocol ControlledDrive: CoordinatedDrive {
     func status() async throws(CloudFSError) -> DriveStatus
 

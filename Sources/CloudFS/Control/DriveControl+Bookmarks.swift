@@ -24,42 +24,73 @@ extension DriveControl {
         guard let token = BookmarkToken(text: query.token),
             let document = DocumentID(blob: token.document)
         else { throw CloudFSError(.invalidArgument, "this is no bookmark") }
-        if let path = token.path { await reach([path]) }
-        return try await pool.engine {
+        try await pool.engine {
             guard try self.bookmarkKey.isSealed(token.payload, by: token.seal) else {
                 throw CloudFSError(.denied, "this bookmark was not made by this user here")
             }
             guard try self.containerFingerprint() == token.container else {
                 throw CloudFSError(.crossContainer, "the bookmark is one of another container")
             }
-            return try self.resolve(document, token, query.token)
+        }
+        if let path = try await place(of: document) {
+            return try await status(path, document, .identity, token, query.token)
+        }
+        if let path = token.path { await reach([path]) }
+        await look(for: document)
+        if let path = try await place(of: document) {
+            return try await status(path, document, .identity, token, query.token)
+        }
+        let (path, other) = try await pool.engine {
+            try self.catalog.read { reader in
+                guard let path = token.path, let other = try reader.item(at: path.names) else {
+                    throw try self.loss(reader)
+                }
+                return (path, other.item.documentID)
+            }
+        }
+        return try await status(path, other, .path, token, query.token)
+    }
+
+    private func place(of document: DocumentID) async throws(CloudFSError) -> DrivePath? {
+        try await pool.engine {
+            try self.catalog.read { reader in
+                try reader.namedItem(withDocument: document).flatMap {
+                    try self.path(of: $0, reader)
+                }
+            }
         }
     }
 
-    /// By identity first: the path is only where it was.
-    private func resolve(
+    /// Looks for a document in the cloud; what is not told in time stays unknown.
+    private func look(for document: DocumentID) async {
+        let timeout = CloudFSError(.timedOut, "the items were not described in time")
+        do {
+            try await withDeadline(filesystem.options.listingDeadline, or: timeout) {
+                try await self.filesystem.feed.look(for: document)
+            }
+        } catch {
+            filesystem.logger.debug(
+                "a document could not be looked for",
+                metadata: ["error": "\(error)"]
+            )
+        }
+    }
+
+    private func status(
+        _ path: DrivePath,
         _ document: DocumentID,
+        _ way: BookmarkStatus.Way,
         _ token: BookmarkToken,
         _ text: String
-    ) throws -> BookmarkStatus {
-        let (path, identity, way) = try catalog.read { reader in
-            if let id = try reader.namedItem(withDocument: document),
-                let path = try self.path(of: id, reader)
-            {
-                return (path, document, BookmarkStatus.Way.identity)
-            }
-            if let path = token.path, let other = try reader.item(at: path.names) {
-                return (path, other.item.documentID, .path)
-            }
-            throw try self.loss(reader)
-        }
+    ) async throws(CloudFSError) -> BookmarkStatus {
         let isStale = way == .path || path != (token.path ?? path)
         return BookmarkStatus(
             path: path,
-            documentID: identity.description,
+            documentID: document.description,
             foundBy: way,
             isStale: isStale,
-            token: isStale ? try self.token(for: identity, at: path) : text
+            token: isStale
+                ? try await pool.engine { try self.token(for: document, at: path) } : text
         )
     }
 
@@ -67,6 +98,12 @@ extension DriveControl {
     private func loss(_ reader: CatalogReader) throws -> CloudFSError {
         guard try reader.unlistedFolderCount() == 0, filesystem.feed.hasCompared else {
             return CloudFSError(.offline, "the document is not known yet: not all is listed")
+        }
+        guard try !reader.hasSketches() else {
+            return CloudFSError(
+                .offline,
+                "the document is not among the items that more than a listing is known of"
+            )
         }
         return CloudFSError(.notFound, "the document of the bookmark is gone")
     }

@@ -41,7 +41,7 @@ extension ChangeFeed {
     /// - Throws: `offline` where the cloud does not tell it now.
     func identify(_ id: ItemID) async throws(CloudFSError) {
         let known = try await applier.pool.engine { () throws -> (RemoteItem, RemotePath)? in
-            try self.applier.files.catalog.read { reader in
+            try self.catalog.read { reader in
                 guard let sketch = try reader.sketch(of: id),
                     let folder = try reader.remotePath(of: id)?.parent
                 else { return nil }
@@ -53,7 +53,7 @@ extension ChangeFeed {
             await note(item, of: id)
         }
         let isSketch = try await applier.pool.engine {
-            try self.applier.files.catalog.read { try $0.sketch(of: id) != nil }
+            try self.catalog.read { try $0.sketch(of: id) != nil }
         }
         guard !isSketch else {
             throw CloudFSError(
@@ -63,6 +63,40 @@ extension ChangeFeed {
             )
         }
     }
+
+    /// Looks for a document among the items that were found last.
+    ///
+    /// One that another device moved looks like a new one where the cloud has no ids, and got an
+    /// identity of its own if it was found before it was missed in its old place.
+    func look(for document: DocumentID) async throws(CloudFSError) {
+        let latest = try await applier.pool.engine {
+            try self.catalog.read { reader in
+                try reader.latestItems(limit: Self.mostLookedAt).compactMap { id in
+                    try reader.remotePath(of: id).map { (id, $0) }
+                }
+            }
+        }
+        for (id, path) in latest {
+            let remote: RemoteItem
+            do throws(CloudFSError) {
+                remote = try await applier.provider.item(at: path)
+            } catch  where error.code == .notFound || error.code == .notDirectory {
+                continue
+            }
+            guard remote.documentID == document else { continue }
+            await note(remote, of: id)
+            return try await applier.pool.engine {
+                try self.catalog.write { writer in
+                    guard try writer.reader.item(withDocument: document) == nil,
+                        try writer.reader.base(of: id)?.remoteID == remote.id
+                    else { return }
+                    try writer.setDocument(document, of: id)
+                }
+            }
+        }
+    }
+
+    private static let mostLookedAt = 64
 
     /// Looks closer, soon, at what a listing of these folders did not tell.
     func noteSketches(in folders: [ItemID]) {
