@@ -25,6 +25,8 @@ enum AttributeName: String, Sendable, CaseIterable {
     case favorite
     case lastUsed = "last-used"
     case contentType = "content-type"
+    /// Uniform type identifiers, the nearest first, with commas between them.
+    case contentTypeTree = "content-type-tree"
     case thumbnail
     case thumbnail128 = "thumbnail.128"
     case thumbnail256 = "thumbnail.256"
@@ -65,6 +67,7 @@ enum AttributeName: String, Sendable, CaseIterable {
         case .error: facts.error
         case .pin: facts.item.content.policy.word
         case .hydrate, .evict, .resolve, .announce, .conflicts: nil
+        case .contentTypeTree: facts.contentTypeTree.joined(separator: ",")
         case .thumbnail, .thumbnail128, .thumbnail256, .thumbnail512, .thumbnail1024,
             .thumbnailPath:
             nil

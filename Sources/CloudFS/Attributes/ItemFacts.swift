@@ -36,6 +36,9 @@ struct ItemFacts: Sendable {
     var error: String?
     var version: ItemVersion?
     var contentType: String
+    /// What it is a kind of, the nearest first.
+    var contentTypeTree: [String] { contentTypes.tree(of: contentType) }
+    var contentTypes: ContentTypes
     var container: String
     /// For the root: what was fetched since the mount, in requests and bytes.
     var fetched: (requests: Int, bytes: Int64)?

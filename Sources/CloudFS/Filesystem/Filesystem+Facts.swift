@@ -30,6 +30,7 @@ extension Filesystem {
                 of: item.kind,
                 name: known.name.map { String(decoding: $0, as: UTF8.self) } ?? ""
             ),
+            contentTypes: contentTypes,
             container: options.containerName
         )
         facts.isQueued = known.isHeld == false

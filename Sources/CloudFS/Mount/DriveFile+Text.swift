@@ -28,6 +28,7 @@ extension DriveFile {
             containers.append(entry)
         }
         table["container"] = containers
+        if !configuration.types.isEmpty { table["type"] = tables(configuration.types) }
         return table.convert(to: .toml, options: [.allowLiteralStrings]) + "\n"
     }
 }

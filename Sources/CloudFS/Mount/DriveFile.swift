@@ -12,12 +12,13 @@ struct DriveFile {
     }
 
     private(set) var containers: [Container] = []
+    private(set) var types: [DeclaredType] = []
     private(set) var mountpoint: String?
     private(set) var settings: [(option: MountConfiguration.Option, text: String)] = []
     /// What `options` lists, each as after `-o`.
     private(set) var optionLists: [String] = []
 
-    private let path: String
+    let path: String
 
     /// Reads the file at `path`.
     ///
@@ -59,6 +60,11 @@ struct DriveFile {
         case "container":
             guard let array = value.array else { throw wrong(key, "tables headed [[container]]") }
             for element in array { try addContainer(element) }
+        case "type":
+            guard let array = value.array, array.count <= DeclaredType.most else {
+                throw wrong(key, "at most \(DeclaredType.most) tables headed [[type]]")
+            }
+            for element in array { types.append(try type(element)) }
         case "mountpoint":
             guard let text = value.string, !text.isEmpty else { throw wrong(key, "a path") }
             mountpoint = text
@@ -69,7 +75,7 @@ struct DriveFile {
                 throw MountConfiguration.Option.unknown(
                     key,
                     "in \(path) the key",
-                    among: ["container", "mountpoint", "options"]
+                    among: ["container", "mountpoint", "options", "type"]
                 )
             }
             switch option.form {
@@ -125,11 +131,11 @@ struct DriveFile {
 
     // MARK: - Values
 
-    private func wrong(_ key: String, _ form: String) -> CloudFSError {
+    func wrong(_ key: String, _ form: String) -> CloudFSError {
         CloudFSError(.invalidArgument, "in \(path) the value of \"\(key)\" must be \(form)")
     }
 
-    private func text(
+    func text(
         _ key: String,
         _ value: any TOMLValueConvertible
     ) throws(CloudFSError) -> String {
@@ -139,7 +145,7 @@ struct DriveFile {
         throw wrong(key, "text in quotes, or a number")
     }
 
-    private func texts(
+    func texts(
         _ key: String,
         _ value: any TOMLValueConvertible
     ) throws(CloudFSError) -> [String] {

@@ -140,7 +140,7 @@ final class DriveParts: Sendable {
             isIgnored: isIgnored,
             logger: logger
         )
-        let contentTypes = ContentTypes.installed()
+        let contentTypes = ContentTypes.installed(declaring: configuration.types)
         let thumbnails = Thumbnails(
             Thumbnails.Surroundings(
                 catalog: catalog,
@@ -285,6 +285,7 @@ final class DriveParts: Sendable {
             group.addTask { await self.uploader.run() }
             group.addTask { await self.filesystem.downloader.run() }
             group.addTask { await self.control.news.run() }
+            group.addTask { await self.control.indexer.run() }
             group.addTask { await self.filesystem.replaced.run() }
             group.addTask { await self.filesystem.siblings.run() }
             group.addTask { await self.filesystem.watchOwnerFiles() }

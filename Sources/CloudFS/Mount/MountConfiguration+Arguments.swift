@@ -120,6 +120,7 @@ extension MountConfiguration {
             let url = try ContainerURL(container.url, base: base, home: home)
             containers.append(Container(name: container.name, url: url))
         }
+        types += file.types
         if let mountpoint = file.mountpoint {
             self.mountpoint = Paths.absolute(mountpoint, base: base, home: home)
         }

@@ -154,6 +154,8 @@ public struct MountConfiguration: Sendable, Equatable {
     public var simulatedLink = SimulatedLink()
     public var s3 = S3()
     public var foreground = false
+    /// Types of documents that only a drive file can declare.
+    public var types: [DeclaredType] = []
     /// The catalog is there from an earlier mount, so the container need not be reachable now.
     public var mayStartOffline = false
 

@@ -42,6 +42,12 @@ import Testing
         ("cache-size = true", "must be text in quotes, or a number"),
         ("ignore = \"x\"", "must be an array"),
         ("options = [1]", "must be an array"),
+        ("type = 1", "[[type]]"),
+        ("[[type]]\nmime = \"a/b\"", "has no identifier"),
+        ("[[type]]\nidentifier = \"a b\"", "is no name of a type"),
+        ("[[type]]\nidentifier = \"a.b\"\nmime = \"a\"", "is no name of a type"),
+        ("[[type]]\nidentifier = \"a.b\"\nextensions = [\"*\"]", "is no extension"),
+        ("[[type]]\nidentifer = \"a.b\"", "did you mean identifier?"),
         ("a = ", "is not TOML at line 1"),
         ("quiet-time = \"1s\"\nquiet-time = \"2s\"", "is not TOML at line 2"),
     ])
@@ -49,6 +55,41 @@ import Testing
         let message = sentence { _ = try Self.parse(text) }
         #expect(message.contains("drive.toml"), "\(message)")
         #expect(message.contains(part), "\(message)")
+    }
+
+    @Test func `types are declared, and written down again`() throws {
+        let scratch = try MountScratch()
+        let path = try scratch.file(
+            "drive.toml",
+            """
+            mountpoint = "drive"
+            [[container]]
+            url = "local:cloud"
+            [[type]]
+            identifier = "org.example.note"
+            extensions = [".note", "memo"]
+            mime = "text/x-note"
+            conforms = ["public.text", "text/markdown"]
+            [[type]]
+            identifier = "org.example.plain"
+            """
+        )
+        var arguments = MountConfiguration.Arguments()
+        arguments.config = path
+        let configuration = try MountConfiguration(arguments, host: .test())
+        #expect(
+            configuration.types == [
+                DeclaredType(
+                    identifier: "org.example.note",
+                    extensions: ["note", "memo"],
+                    mime: "text/x-note",
+                    conforms: ["public.text", "text/markdown"]
+                ),
+                DeclaredType(identifier: "org.example.plain"),
+            ]
+        )
+        let again = try MountConfiguration(driveFile: configuration.driveFile, host: .test())
+        #expect(again.types == configuration.types)
     }
 
     @Test func `relative paths start at the file's folder`() throws {
