@@ -16,6 +16,11 @@ extension DriveClient {
         stream(.events)
     }
 
+    /// What a query finds, and then how that changes.
+    public func follow(_ request: QueryRequest) -> DriveEvents<QueryEvent> {
+        stream(.liveQuery, request)
+    }
+
     /// Answers a question that a presenter got.
     public func answer(_ answer: PresenterAnswer) async throws(DriveClientError) {
         let _: Done = try await post(.presenterAnswer, answer)

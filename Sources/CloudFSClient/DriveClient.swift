@@ -111,6 +111,11 @@ public struct DriveClient: Sendable {
         }
     }
 
+    /// One page of what a query finds.
+    public func query(_ request: QueryRequest) async throws(DriveClientError) -> ItemPage {
+        try await post(.query, request)
+    }
+
     public func setPolicy(
         _ policy: PinPolicy,
         _ paths: [DrivePath]

@@ -44,6 +44,8 @@ public enum ControlAPI {
         case download = "/v1/download"
         case downloadProgress = "/v1/download/progress"
         case refresh = "/v1/refresh"
+        case query = "/v1/query"
+        case liveQuery = "/v1/query/live"
         case outbox = "/v1/outbox"
         case drain = "/v1/drain"
         case pause = "/v1/pause"

@@ -40,6 +40,8 @@ public struct ItemStatus: Codable, Sendable, Hashable {
     public var pin: PinState
     public var error: String?
     public var hasConflicts: Bool
+    /// The MIME type.
+    public var contentType: String?
     /// Sums of everything below, for a folder.
     public var totals: FolderTotals?
 
@@ -57,6 +59,7 @@ public struct ItemStatus: Codable, Sendable, Hashable {
         pin: PinState,
         error: String? = nil,
         hasConflicts: Bool = false,
+        contentType: String? = nil,
         totals: FolderTotals? = nil
     ) {
         self.path = path
@@ -72,6 +75,7 @@ public struct ItemStatus: Codable, Sendable, Hashable {
         self.pin = pin
         self.error = error
         self.hasConflicts = hasConflicts
+        self.contentType = contentType
         self.totals = totals
     }
 }

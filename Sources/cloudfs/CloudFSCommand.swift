@@ -22,6 +22,7 @@ struct CloudFSCommand: AsyncParsableCommand {
         version: ControlAPI.productVersion,
         subcommands: [
             StatusCommand.self,
+            QueryCommand.self,
             PinCommand.self,
             UnpinCommand.self,
             EvictCommand.self,

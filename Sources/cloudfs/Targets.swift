@@ -97,7 +97,7 @@ struct DriveArgument: ParsableArguments {
 }
 
 /// Nothing is mounted that a command could be about.
-private struct NoDrive: Error, CustomStringConvertible {
+struct NoDrive: Error, CustomStringConvertible {
     let description = "there is no drive; mount one with cloudfs-mount"
 }
 

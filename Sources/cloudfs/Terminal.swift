@@ -30,7 +30,11 @@ struct Terminal: Sendable {
     }
 
     func write(_ text: String) {
-        var rest = Array(text.utf8)[...]
+        write(Array(text.utf8))
+    }
+
+    func write(_ bytes: [UInt8]) {
+        var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR { continue }
@@ -43,6 +47,13 @@ struct Terminal: Sendable {
     func json(_ value: some Encodable) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        line(String(decoding: try encoder.encode(value), as: UTF8.self))
+    }
+
+    /// One line, for programs that read values as they come.
+    func jsonLine(_ value: some Encodable) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         line(String(decoding: try encoder.encode(value), as: UTF8.self))
     }
 }

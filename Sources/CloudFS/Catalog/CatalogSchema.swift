@@ -28,6 +28,9 @@ enum CatalogSchema {
         migrator.registerMigration("6") { database in
             try database.execute(sql: sixth)
         }
+        migrator.registerMigration("7") { database in
+            try database.execute(sql: seventh)
+        }
         migrator.registerMigration("8") { database in
             try database.execute(sql: eighth)
             try CatalogWriter(database: database).indexTags()
@@ -182,6 +185,17 @@ enum CatalogSchema {
             boot TEXT NOT NULL,
             is_kept INTEGER NOT NULL DEFAULT 0 CHECK (is_kept IN (0, 1))
         );
+        """
+
+    /// What queries look into: the text of names, which `NameText` fills, and a few indexes.
+    private static let seventh = """
+        CREATE VIRTUAL TABLE name_text USING fts5(
+            name, content = '', columnsize = 0, detail = none, tokenize = 'trigram'
+        );
+        CREATE INDEX item_modified ON item(modified);
+        CREATE INDEX item_large ON item(size) WHERE size >= 1048576;
+        CREATE INDEX item_excluded ON item(id) WHERE policy = 3;
+        CREATE INDEX attribute_comment ON attribute(item) WHERE name = 'user.xdg.comment';
         """
 
     /// What a person used, wants to find again, tagged or pinned is found among a million items;

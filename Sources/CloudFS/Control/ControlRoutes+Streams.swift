@@ -13,6 +13,9 @@ extension ControlRoutes {
             try Self.check(purpose: order.purpose)
             try await drive.present(order, for: peer) { outlet.send($0) }
         }
+        streamPost(.liveQuery, router) { (drive, query: QueryRequest, _, outlet) in
+            try await drive.follow(query) { outlet.send($0) }
+        }
         router.get(RouterPath(ControlAPI.Route.events.rawValue)) { request, context in
             var request = request
             _ = try await request.collectBody(upTo: 0)

@@ -67,6 +67,10 @@ struct ControlRoutes: Sendable {
             try Self.check(limit: query.limit)
             return try await drive.items(query)
         }
+        post(.query, router) { (drive, query: QueryRequest) in
+            try Self.check(limit: query.limit)
+            return try await drive.query(query)
+        }
         post(.policy, router, within: long) { (drive, body: PolicyRequest) in
             try Self.check(body.paths)
             var results: [ItemResult] = []

@@ -14,6 +14,12 @@ protocol ControlledDrive: CoordinatedDrive {
     /// - Throws: `invalidArgument` for an `after` that this drive did not give.
     func items(_ query: ItemQuery) async throws(CloudFSError) -> ItemPage
 
+    /// One page of what a query finds; it may have fewer items than were asked for.
+    ///
+    /// - Throws: `invalidArgument` for a text that is no query, or an `after` that this drive did
+    ///   not give; `notFound` for a folder that is not there.
+    func query(_ request: QueryRequest) async throws(CloudFSError) -> ItemPage
+
     /// Sets what is asked of one item; a pinned one begins to download.
     func setPolicy(_ policy: PinPolicy, at path: DrivePath) async throws(CloudFSError)
 

@@ -44,4 +44,12 @@ protocol CoordinatedDrive: Sendable {
 
     /// Tells what happens to the items of the drive.
     func watch(tell: @escaping @Sendable (DriveEvent) -> Bool) async throws(CloudFSError)
+
+    /// Tells what a query finds, and then how that changes.
+    ///
+    /// - Throws: As `query`; `tooLarge` for more results than are followed.
+    func follow(
+        _ request: QueryRequest,
+        tell: @escaping @Sendable (QueryEvent) -> Bool
+    ) async throws(CloudFSError)
 }

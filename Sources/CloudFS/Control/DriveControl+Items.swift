@@ -30,7 +30,7 @@ extension DriveControl {
                 )
                 skipped += ids.count
                 for id in ids {
-                    if let item = try item(id, reader) { page.items.append(item) }
+                    if let item = try item(id, reader, withTotals: true) { page.items.append(item) }
                 }
             }
             if page.items.count == query.limit { page.next = String(offset + query.limit) }
@@ -60,7 +60,12 @@ extension DriveControl {
         return Array(all.dropFirst(skip).prefix(limit))
     }
 
-    private func item(_ id: ItemID, _ reader: CatalogReader) throws -> ItemStatus? {
+    /// - Parameter withTotals: Whether a folder has the sums of everything in it.
+    func item(
+        _ id: ItemID,
+        _ reader: CatalogReader,
+        withTotals: Bool
+    ) throws -> ItemStatus? {
         guard let record = try reader.item(id), let path = try path(of: id, reader) else {
             return nil
         }
@@ -81,9 +86,12 @@ extension DriveControl {
                 effective: PinPolicy(facts.effectivePolicy)
             ),
             error: facts.error,
-            hasConflicts: facts.hasConflicts
+            hasConflicts: facts.hasConflicts,
+            contentType: facts.contentType
         )
-        if record.item.kind == .folder { add(try reader.totals(below: id), to: &status) }
+        if withTotals, record.item.kind == .folder {
+            add(try reader.totals(below: id), to: &status)
+        }
         return status
     }
 

@@ -19,6 +19,7 @@ final class DriveControl: ControlledDrive {
     let leases: LeaseKeeper
     let pool: BlockingPool
     let news: DriveNews
+    let indexer: NameIndexer
     let bookmarkKey = BookmarkKey()
     private let purposes = Atomic<UInt64>(0)
     private let identity: Identity
@@ -39,6 +40,7 @@ final class DriveControl: ControlledDrive {
         self.leases = leases
         self.pool = pool
         news = DriveNews(filesystem: filesystem, pool: pool)
+        indexer = NameIndexer(filesystem, pool: pool)
         self.identity = identity
         beginRestart = restart
         beginUnmount = unmount

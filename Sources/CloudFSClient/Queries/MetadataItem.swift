@@ -23,6 +23,8 @@ public struct MetadataItem: Sendable, Hashable {
     public let hasUnresolvedConflicts: Bool
     /// What sending or fetching it failed with.
     public let error: String?
+    /// The MIME type, as its name tells it.
+    public let contentType: String?
     /// Stays with the document when it is renamed, moved or saved, on every device.
     public let documentIdentifier: String
 
@@ -37,6 +39,7 @@ public struct MetadataItem: Sendable, Hashable {
         percentUploaded = status.percentUploaded
         hasUnresolvedConflicts = status.hasConflicts
         error = status.error
+        contentType = status.contentType
         documentIdentifier = status.documentID
     }
 }

@@ -39,6 +39,14 @@ import Testing
         let strange = try #require(DrivePath(names: [[0xff, 0x25, 0x0a], Array("ä".utf8)]))
         try await withServer(drive, in: folder) { client, _ in
             _ = try await client.items(ItemQuery(paths: [strange], depth: .all, limit: 5))
+            let query = QueryRequest(
+                query: "a b",
+                scope: .data,
+                below: strange,
+                limit: 3,
+                after: "x"
+            )
+            _ = try await client.query(query)
             _ = try await client.setPolicy(.onDemand, [drivePath("a/b"), .root])
             _ = try await client.evict([drivePath("a")], recursive: true)
             _ = try await client.download([drivePath("a"), drivePath("b")])
@@ -63,7 +71,8 @@ import Testing
         }
         #expect(
             drive.calls == [
-                "items %FF%25%0A/ä all 5 -", "policy on-demand a/b", "policy on-demand ",
+                "items %FF%25%0A/ä all 5 -", "query a b data %FF%25%0A/ä 3 x",
+                "policy on-demand a/b", "policy on-demand ",
                 "evict a true", "download a b", "refresh a ", "progress a",
                 "outbox 7 a&b=/ c", "conflicts 1000 -", "resolve a all b true", "versions a",
                 "bookmark a", "resolve-bookmark x", "activity", "unmount true",

@@ -54,6 +54,18 @@ extension FakeDrive {
         try await note("watched")
     }
 
+    func follow(
+        _ request: QueryRequest,
+        tell: @escaping @Sendable (QueryEvent) -> Bool
+    ) async throws(CloudFSError) {
+        try await note("follow \(request.query)")
+        let items = state.withLock { $0.items }
+        _ = tell(QueryEvent(.found, added: items))
+        _ = tell(QueryEvent(.gathered))
+        await waitUntilCancelled()
+        try await note("followed")
+    }
+
     private func waitUntilCancelled() async {
         let end = PendingResult<Void>()
         await withTaskCancellationHandler {

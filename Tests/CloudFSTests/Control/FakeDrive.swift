@@ -104,6 +104,14 @@ final class FakeDrive: ControlledDrive {
         )
     }
 
+    func query(_ request: QueryRequest) async throws(CloudFSError) -> ItemPage {
+        try await note(
+            "query \(request.query) \(request.scope) \(request.below?.text ?? "-") "
+                + "\(request.limit) \(request.after ?? "-")"
+        )
+        return ItemPage(items: state.withLock { $0.items })
+    }
+
     func setPolicy(_ policy: PinPolicy, at path: DrivePath) async throws(CloudFSError) {
         if let refusal = state.withLock({ $0.refusals[path] }) { throw refusal }
         try await note("policy \(policy.rawValue) \(path.text)")

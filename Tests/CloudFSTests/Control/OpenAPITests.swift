@@ -40,6 +40,8 @@ import Testing
         "PinPolicy": PinPolicy.self, "PinState": PinState.self,
         "PolicyRequest": PolicyRequest.self, "PresenterAnswer": PresenterAnswer.self,
         "PresenterEvent": PresenterEvent.self, "PresenterEventKind": PresenterEvent.Kind.self,
+        "QueryEvent": QueryEvent.self, "QueryRequest": QueryRequest.self,
+        "QueryScope": QueryScope.self,
         "PresenterOrder": PresenterOrder.self, "PresenterStatus": PresenterStatus.self,
         "Time": WireTime.self, "UnmountRequest": UnmountRequest.self,
     ]

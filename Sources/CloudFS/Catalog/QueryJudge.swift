@@ -1,0 +1,173 @@
+import GRDB
+
+/// An item that may meet a query's condition, with what is looked at first.
+struct QueryCandidate: Sendable {
+    var id: ItemID
+    /// The row of its name.
+    var position: Int64
+    var parent: ItemID
+    var name: [UInt8]
+    var kind: ItemKind
+    var size: Int64
+    var modified: Int64
+    var used: Int64
+
+    /// The columns in the order `init(row:)` reads them.
+    static let columns = """
+        item.id, name.id, name.parent, name.name, item.kind, item.size, item.modified, \
+        item.last_used
+        """
+
+    static let columnCount = 8
+
+    init(row: Row) throws {
+        guard let kind = ItemKind(rawValue: row[4]) else {
+            throw CloudFSError(.corrupt, "item \(row[0] as Int64) of the catalog is damaged")
+        }
+        id = ItemID(row[0])
+        position = row[1]
+        parent = ItemID(row[2])
+        name = row.bytes(3)
+        self.kind = kind
+        size = row[5]
+        modified = row[6]
+        used = row[7]
+    }
+}
+
+/// Decides which items meet a query's condition, on one state of the catalog.
+struct QueryJudge {
+    private let plan: QueryPlan
+    private let reader: CatalogReader
+    /// Which folders lie at or below which path of the query.
+    private var places: [[[UInt8]]: [ItemID: Bool]] = [:]
+    private let hasExclusions: Bool
+    private let hasConflicts: Bool
+
+    /// Most folders that are remembered to be inside of a path or not.
+    private static let mostPlaces = 100_000
+
+    init(_ plan: QueryPlan, _ reader: CatalogReader) throws {
+        self.plan = plan
+        self.reader = reader
+        hasExclusions = try reader.exists("SELECT 1 FROM item WHERE policy = 3")
+        hasConflicts = try reader.exists("SELECT 1 FROM name WHERE \(CatalogReader.isMarked)")
+    }
+
+    mutating func meets(_ candidate: QueryCandidate) throws -> Bool {
+        var name: FoldedName?
+        return try meets(plan.query.condition, candidate, &name)
+    }
+
+    private mutating func meets(
+        _ condition: QueryCondition,
+        _ candidate: QueryCandidate,
+        _ name: inout FoldedName?
+    ) throws -> Bool {
+        switch condition {
+        case .all(let parts):
+            for part in parts where try !meets(part, candidate, &name) { return false }
+            return true
+        case .any(let parts):
+            for part in parts where try meets(part, candidate, &name) { return true }
+            return false
+        case .not(let part): return try !meets(part, candidate, &name)
+        case .name(let pattern):
+            let folded = name ?? FoldedName(candidate.name)
+            name = folded
+            return pattern.matches(folded)
+        case .type(let type):
+            let text = String(decoding: candidate.name, as: UTF8.self)
+            return plan.types[type]?.matches(candidate.kind, text) ?? false
+        case .kind(let kind): return candidate.kind == kind
+        case .size(let range): return candidate.kind == .file && range.contains(candidate.size)
+        case .modified(let range): return range.contains(candidate.modified)
+        case .used(let range): return range.contains(candidate.used)
+        case .tag(let tag): return try hasTag(tag, candidate.id)
+        case .comment(let pattern):
+            let value = try reader.attribute(ItemTags.comment, of: candidate.id)
+            return value.map { pattern.matches(FoldedName($0)) } ?? false
+        case .favorite:
+            return try reader.attribute(ItemTags.favorite, of: candidate.id) == [UInt8(ascii: "1")]
+        case .status(let status): return try self.status(of: candidate) == status
+        case .path(let names): return try isInside(names, candidate)
+        case .below(let names):
+            return try isInside(names, candidate) && reader.item(at: names)?.id != candidate.id
+        }
+    }
+
+    private func hasTag(_ tag: FoldedName?, _ id: ItemID) throws -> Bool {
+        guard let value = try reader.attribute(ItemTags.attribute, of: id) else { return false }
+        let words = ItemTags.words(of: value)
+        guard let tag else { return !words.isEmpty }
+        return words.contains { FoldedName($0) == tag }
+    }
+
+    // MARK: - State
+
+    private func status(of candidate: QueryCandidate) throws -> QueryStatus {
+        let row = try Row.fetchOne(
+            reader.database.cachedStatement(
+                sql: """
+                    SELECT item.residency, item.is_wanted, outbox.is_held,
+                        outbox.error_message IS NOT NULL
+                    FROM item LEFT JOIN outbox ON outbox.item = item.id WHERE item.id = ?
+                    """
+            ),
+            arguments: [candidate.id.rawValue]
+        )
+        guard let row, let residency = Residency(rawValue: row[0]) else { return .local }
+        let isHeld: Bool? = row[2]
+        if isHeld == true || !candidate.kind.isSynced { return .excluded }
+        if hasExclusions, try reader.effectivePolicy(of: candidate.id) == .excluded {
+            return .excluded
+        }
+        if row[3] as Bool == true { return .error }
+        if hasConflicts, try reader.isInConflict(candidate.id) { return .conflict }
+        if isHeld == false { return .modified }
+        if candidate.kind != .file || residency == .resident || candidate.size == 0 {
+            return .local
+        }
+        if row[1] as Bool == true { return .downloading }
+        return residency == .partial ? .partial : .cloud
+    }
+
+    // MARK: - Place
+
+    private mutating func isInside(
+        _ names: [[UInt8]],
+        _ candidate: QueryCandidate
+    ) throws -> Bool {
+        guard let top = try reader.item(at: names)?.id else { return false }
+        if top == .root || candidate.id == top { return true }
+        var known = places[names] ?? [:]
+        var way: [ItemID] = []
+        var current = candidate.parent
+        var answer: Bool?
+        while answer == nil {
+            if let remembered = known[current] {
+                answer = remembered
+                break
+            }
+            way.append(current)
+            if current == top {
+                answer = true
+            } else if let above = try reader.name(of: current), way.count <= CatalogReader.deepest {
+                current = above.parent
+            } else {
+                answer = false
+            }
+        }
+        if known.count > Self.mostPlaces { known = [:] }
+        for folder in way { known[folder] = answer }
+        places[names] = known
+        return answer ?? false
+    }
+}
+
+extension CatalogReader {
+    /// Whether a statement without arguments finds a row.
+    func exists(_ sql: String) throws -> Bool {
+        try Bool.fetchOne(database.cachedStatement(sql: "SELECT EXISTS (\(sql))")) ?? false
+    }
+}

@@ -1,0 +1,213 @@
+import ArgumentParser
+import CloudFSClient
+import CloudFSControlAPI
+
+struct QueryCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "query",
+        abstract: "Finds items by name, type, tag, size, time and state, wherever their bytes are.",
+        usage: "cloudfs query [<options>] <word> ... [<folder>]",
+        discussion: """
+            Words: text in the name, name:'*.jpg', type:image, tag:red, favorite:yes, size'>'10M, \
+            modified'>'-7d, modified:2026-01, status:cloud, path:Photos/; put together by and, or, \
+            not and parentheses, as in 'type:image (tag:red or tag:blue) not size<1M'. All must \
+            hold. See docs/query.md.
+
+            A last argument that begins with / or . is a folder, below which items are looked for; \
+            without one, all drives that are mounted are. Nothing is downloaded.
+            """
+    )
+
+    @Argument(help: "What is looked for, and the folder to look in.", completion: .file())
+    var words: [String] = []
+
+    @Option(help: "The part of the drives: all, documents, data or external.")
+    var scope = Part.all
+
+    @Option(help: "The order: added, modified, name, size or used; with - the other way.")
+    var sort: String?
+
+    @Option(name: [.customShort("n"), .long], help: "The most results.")
+    var limit: Int?
+
+    @Flag(help: "Go on, and tell what comes (+), changes (~) and goes (-).")
+    var live = false
+
+    @Flag(name: .shortAndLong, help: "Show state and size of the items, too.")
+    var long = false
+
+    @Flag(name: [.customShort("0"), .customLong("null")], help: "End paths with NUL: xargs -0.")
+    var null = false
+
+    @Flag(help: "Write JSON: an array, or with --live a line for each change.")
+    var json = false
+
+    /// `QueryScope`, as an argument.
+    enum Part: String, ExpressibleByArgument, CaseIterable {
+        case all
+        case documents
+        case data
+        case external
+
+        var scope: QueryScope {
+            switch self {
+            case .all: .all
+            case .documents: .documents
+            case .data: .data
+            case .external: .external
+            }
+        }
+    }
+
+    mutating func validate() throws {
+        guard [live, long, null].filter({ $0 }).count <= 1, !json || !(long || null) else {
+            throw ValidationError("--live, --long, --null and --json say how results are shown")
+        }
+        guard !live || limit == nil && sort == nil else {
+            throw ValidationError("results that are followed have no order and no limit")
+        }
+        if let limit, limit < 1 { throw ValidationError("--limit is 1 or more") }
+    }
+
+    /// One drive, and what is asked of it.
+    private struct Search: Sendable {
+        var client: DriveClient
+        var request: QueryRequest
+    }
+
+    func run() async throws {
+        let searches = try searches()
+        if live { return try await follow(searches) }
+        var results: [Result] = []
+        var table = ItemTable()
+        for search in searches {
+            try await forEachResult(of: search, atMost: limit.map { $0 - results.count }) {
+                result in
+                results.append(result)
+            }
+        }
+        if json { return try Terminal.output.json(results) }
+        if long {
+            for result in results { table.add(result.item, shown: result.path) }
+            if !table.isEmpty { table.write() }
+            return
+        }
+        for result in results { write(result) }
+    }
+
+    private func searches() throws -> [Search] {
+        var words = words
+        let locator = try DriveLocator.current()
+        var places: [DriveLocator.Location] = []
+        if let last = words.last, last.hasPrefix("/") || last.hasPrefix(".") {
+            words.removeLast()
+            places = [try locator.location(of: last)]
+        } else {
+            places = try locator.drives().filter(\.isMounted).map { .init(drive: $0, path: .root) }
+        }
+        guard !places.isEmpty else { throw NoDrive() }
+        if let sort { words.append("sort:\(sort)") }
+        let text = words.joined(separator: " ")
+        return try places.map { place in
+            try place.drive.requireDaemon()
+            let request = QueryRequest(query: text, scope: scope.scope, below: place.path)
+            return Search(client: DriveClient(place.drive), request: request)
+        }
+    }
+
+    private func forEachResult(
+        of search: Search,
+        atMost most: Int?,
+        _ body: (Result) -> Void
+    ) async throws {
+        var request = search.request
+        var left = most ?? .max
+        repeat {
+            guard left > 0 else { return }
+            request.limit = min(left, ControlAPI.maximumPageCount)
+            let page = try await search.client.query(request)
+            for item in page.items { body(Result(item, of: search.client.drive)) }
+            left -= page.items.count
+            guard page.next == nil || page.next != request.after else {
+                throw DriveClientError.badAnswer("a page that names itself as the next")
+            }
+            request.after = page.next
+        } while request.after != nil
+    }
+
+    private func write(_ result: Result) {
+        if null {
+            Terminal.output.write(result.bytes + [0])
+        } else if Terminal.output.isWatched {
+            Terminal.output.line(result.path.printable)
+        } else {
+            Terminal.output.write(result.bytes + [UInt8(ascii: "\n")])
+        }
+    }
+
+    // MARK: - Results
+
+    /// An item, and the drive that it is in.
+    struct Result: Encodable, Sendable {
+        var drive: String
+        var item: ItemStatus
+
+        init(_ item: ItemStatus, of drive: DriveAddress) {
+            self.drive = drive.mountpoint
+            self.item = item
+        }
+
+        /// Absolute.
+        var bytes: [UInt8] { Array(drive.utf8) + [UInt8(ascii: "/")] + item.path.bytes }
+        var path: String { String(decoding: bytes, as: UTF8.self) }
+    }
+
+    /// What `--live` tells as JSON.
+    private struct Change: Encodable, Sendable {
+        var change: String
+        var drive: String
+        var item: ItemStatus
+    }
+
+    // MARK: - Following
+
+    private func follow(_ searches: [Search]) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for search in searches {
+                group.addTask { try await self.follow(search) }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    private func follow(_ search: Search) async throws {
+        var known: [Int64: ItemStatus] = [:]
+        for try await event in search.client.follow(search.request) {
+            for number in event.removed {
+                guard let item = known.removeValue(forKey: number) else { continue }
+                try tell("-", "removed", item, search)
+            }
+            for item in event.changed {
+                let old = known.updateValue(item, forKey: item.itemID)
+                if let old, old.path != item.path { try tell("-", "removed", old, search) }
+                try tell(old?.path == item.path ? "~" : "+", "changed", item, search)
+            }
+            for item in event.added {
+                known[item.itemID] = item
+                try tell("+", "added", item, search)
+            }
+        }
+    }
+
+    private func tell(
+        _ mark: String,
+        _ word: String,
+        _ item: ItemStatus,
+        _ search: Search
+    ) throws {
+        let result = Result(item, of: search.client.drive)
+        guard json else { return Terminal.output.line("\(mark) \(result.path.printable)") }
+        let change = Change(change: word, drive: result.drive, item: item)
+        try Terminal.output.jsonLine(change)
+    }
+}

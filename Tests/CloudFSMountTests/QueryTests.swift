@@ -1,0 +1,123 @@
+import CloudFSTestSupport
+import Foundation
+import Glibc
+import Testing
+
+/// Finding items of a mounted drive, at once and as they change.
+@Suite(.onMounts, .printingLogs, .notingIssues)
+struct QueryTests {
+    private static var photos: Filling {
+        Filling { cloud in
+            try cloud.write("Photos/one.jpg", "1\n")
+            try cloud.write("Photos/deep/two.png", "22\n")
+            try cloud.write("Documents/report.txt", "333\n")
+            try cloud.write("report.pdf", "4444\n")
+        }
+    }
+
+    /// What a query finds, as paths from the drive's root.
+    private static func found(_ words: [String], _ drive: TestDrive) async throws -> [String] {
+        let answer = try await drive.mustDo(["query"] + words + [drive.path])
+        return answer.split(separator: "\n").map { String($0.trimmingPrefix(drive.path + "/")) }
+            .sorted()
+    }
+
+    private static func finds(
+        _ words: [String],
+        _ expected: [String],
+        _ drive: TestDrive
+    ) async throws {
+        try await eventually("\(words) finds \(expected)", within: .seconds(10)) {
+            try await found(words, drive) == expected
+        }
+    }
+
+    @Test func `placeholders and local files are found alike, and nothing is downloaded`()
+        async throws
+    {
+        try await TestDrive.with(prepare: Self.photos) { drive in
+            try await Self.finds(["report"], ["Documents/report.txt", "report.pdf"], drive)
+            try await Self.finds(["type:image"], ["Photos/deep/two.png", "Photos/one.jpg"], drive)
+            try await Self.finds(
+                ["*.pdf", "or", "size:2"],
+                ["Photos/one.jpg", "report.pdf"],
+                drive
+            )
+            try await Self.finds(["--scope", "documents"], ["Documents/report.txt"], drive)
+            let rest = [
+                "Documents", "Photos", "Photos/deep", "Photos/deep/two.png", "Photos/one.jpg",
+            ]
+            try await Self.finds(["--scope", "data"], rest + ["report.pdf"], drive)
+            try await Self.finds(["--scope", "external"], [], drive)
+            try await drive.run(
+                "echo 5 > 'new report.md'; setfattr -n user.xdg.tags -v Red,b report.pdf"
+            )
+            #expect(
+                try await Self.found(["report type:text"], drive) == [
+                    "Documents/report.txt", "new report.md",
+                ]
+            )
+            #expect(try await Self.found(["tag:red"], drive) == ["report.pdf"])
+            let sorted = try await drive.mustDo([
+                "query", "kind:file", "--sort", "size-", "-n", "1", drive.path,
+            ])
+            #expect(sorted.contains("report.pdf") && !sorted.contains("one.jpg"))
+            let below = try await drive.mustDo(["query", "kind:file", "\(drive.path)/Photos"])
+            #expect(below.split(separator: "\n").count == 2)
+            let json = try await drive.mustDo(["query", "--json", "one.jpg", drive.path])
+            #expect(json.contains("\"contentType\" : \"image/jpeg\""))
+            #expect(json.contains("\"status\" : \"cloud\""))
+            #expect(
+                try await drive.run("getfattr --only-values -n user.cloudfs.status Photos/one.jpg")
+                    == "cloud"
+            )
+            let tree = "getfattr --only-values -n user.cloudfs.content-type-tree Photos/one.jpg"
+            #expect(try await drive.run(tree).hasPrefix("public.jpeg,public.image,"))
+        }
+    }
+
+    @Test func `a wrong query is told where`() async throws {
+        try await TestDrive.with { drive in
+            let wrong = try await drive.cloudfs(["query", "a (b", drive.path])
+            #expect(wrong.status != 0)
+            #expect(wrong.errors.contains("at character 5"), "\(wrong.errors)")
+            let missing = try await drive.cloudfs(["query", "a", "\(drive.path)/nowhere"])
+            #expect(missing.status != 0 && missing.errors.contains("nowhere"))
+        }
+    }
+
+    @Test func `a query that is followed tells what comes, changes and goes`() async throws {
+        try await TestDrive.with(prepare: Self.photos) { drive in
+            let output = "\(drive.folder)/run/live.out"
+            let live = try drive.start(
+                "exec cloudfs query --live 'report or path:Photos' \(drive.path)",
+                output: output
+            )
+            defer { live.send(SIGTERM) }
+            func hears(_ line: String) async throws {
+                try await eventually("told: \(line)", within: .seconds(20)) {
+                    try #require(live.status == nil, "\(Shell.text(of: output))")
+                    return Shell.text(of: output).contains("\(line)\n")
+                }
+            }
+            try await hears("+ \(drive.path)/report.pdf")
+            try await hears("+ \(drive.path)/Photos/deep/two.png")
+            // The cloud need not know of it.
+            try await drive.mustDo(["pause"])
+            try await drive.run("echo 6 > 'report 6'; echo 7 > other")
+            try await hears("+ \(drive.path)/report 6")
+            try await drive.run("echo more >> 'report 6'; mv other 'report 7'; rm report.pdf")
+            try await hears("~ \(drive.path)/report 6")
+            try await hears("+ \(drive.path)/report 7")
+            try await hears("- \(drive.path)/report.pdf")
+            try await drive.run("mv Photos/deep elsewhere")
+            try await hears("- \(drive.path)/Photos/deep/two.png")
+            try await drive.run("mv elsewhere Photos/deeper")
+            try await hears("+ \(drive.path)/Photos/deeper/two.png")
+            try await drive.mustDo(["resume"])
+            try drive.cloud.write("Photos/three.jpg", "3\n")
+            try await hears("+ \(drive.path)/Photos/three.jpg")
+            #expect(!Shell.text(of: output).contains("/other\n"))
+        }
+    }
+}
