@@ -17,7 +17,9 @@ public struct QueryRequest: Codable, Sendable, Hashable {
     public var scope: QueryScope
     /// The folder below which items are looked for; `nil` for the whole drive.
     public var below: DrivePath?
-    /// The most items of this page; 1 to `ControlAPI.maximumPageCount`. A live query has no pages.
+    /// The most items of this page; 1 to `ControlAPI.maximumPageCount`.
+    ///
+    /// A live query has no pages.
     public var limit: Int
     /// `next` of the page before, with all else the same; `nil` for the first page.
     public var after: String?

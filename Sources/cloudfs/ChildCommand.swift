@@ -21,7 +21,8 @@ struct ChildCommand: Sendable {
         return command
     }
 
-    private static func descriptors() -> [Int32] {
+    /// All that this process has open.
+    static func descriptors() -> [Int32] {
         let names = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
         return names?.compactMap { Int32($0) } ?? []
     }

@@ -23,6 +23,7 @@ struct CloudFSCommand: AsyncParsableCommand {
         subcommands: [
             StatusCommand.self,
             QueryCommand.self,
+            OpenWithCommand.self,
             PinCommand.self,
             UnpinCommand.self,
             EvictCommand.self,
