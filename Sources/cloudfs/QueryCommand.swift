@@ -180,22 +180,44 @@ struct QueryCommand: AsyncParsableCommand {
         }
     }
 
+    /// How long a daemon may be away that is replaced.
+    private static let patience = Duration.seconds(30)
+
+    /// Follows a drive, also over a restart of its daemon.
     private func follow(_ search: Search) async throws {
         var known: [Int64: ItemStatus] = [:]
-        for try await event in search.client.follow(search.request) {
-            for number in event.removed {
-                guard let item = known.removeValue(forKey: number) else { continue }
-                try tell("-", "removed", item, search)
+        var end = ContinuousClock.now + Self.patience
+        while true {
+            do {
+                // What the stream finds at its beginning; what is not among it is gone.
+                var fresh: Set<Int64> = []
+                for try await event in search.client.follow(search.request) {
+                    end = .now + Self.patience
+                    var gone = event.removed
+                    if event.kind == .found { fresh.formUnion(event.added.map(\.itemID)) }
+                    if event.kind == .gathered { gone += known.keys.filter { !fresh.contains($0) } }
+                    for number in gone {
+                        guard let item = known.removeValue(forKey: number) else { continue }
+                        try tell("-", "removed", item, search)
+                    }
+                    for item in event.changed + event.added {
+                        try tell(item, before: known.updateValue(item, forKey: item.itemID), search)
+                    }
+                }
+            } catch let error as DriveClientError {
+                guard !error.isRefusal, ContinuousClock.now < end else { throw error }
             }
-            for item in event.changed {
-                let old = known.updateValue(item, forKey: item.itemID)
-                if let old, old.path != item.path { try tell("-", "removed", old, search) }
-                try tell(old?.path == item.path ? "~" : "+", "changed", item, search)
-            }
-            for item in event.added {
-                known[item.itemID] = item
-                try tell("+", "added", item, search)
-            }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+    }
+
+    private func tell(_ item: ItemStatus, before: ItemStatus?, _ search: Search) throws {
+        guard let before else { return try tell("+", "added", item, search) }
+        if before.path != item.path {
+            try tell("-", "removed", before, search)
+            try tell("+", "added", item, search)
+        } else if before != item {
+            try tell("~", "changed", item, search)
         }
     }
 

@@ -110,6 +110,16 @@ struct QueryTests {
             try await hears("~ \(drive.path)/report 6")
             try await hears("+ \(drive.path)/report 7")
             try await hears("- \(drive.path)/report.pdf")
+            // One takes the place of another.
+            try await drive.run("echo 8 > 'report 8'; echo 9 > 'report 9'")
+            try await hears("+ \(drive.path)/report 9")
+            try await drive.run("mv 'report 8' 'report 9'")
+            try await eventually("one of two is left", within: .seconds(10)) {
+                let lines = Shell.text(of: output).split(separator: "\n")
+                    .filter { $0.hasSuffix("/report 9") && !$0.hasPrefix("~") }
+                    .map { $0.prefix(1) }.sorted()
+                return lines == ["+", "+", "-"]
+            }
             try await drive.run("mv Photos/deep elsewhere")
             try await hears("- \(drive.path)/Photos/deep/two.png")
             try await drive.run("mv elsewhere Photos/deeper")
@@ -118,6 +128,16 @@ struct QueryTests {
             try drive.cloud.write("Photos/three.jpg", "3\n")
             try await hears("+ \(drive.path)/Photos/three.jpg")
             #expect(!Shell.text(of: output).contains("/other\n"))
+            try await drive.mustDo(["restart"])
+            try await drive.run("mv Photos/three.jpg Photos/four.jpg")
+            try await hears("- \(drive.path)/Photos/three.jpg")
+            try await hears("+ \(drive.path)/Photos/four.jpg")
+            let told = Shell.text(of: output)
+            // What is as it was is not told again.
+            #expect(
+                told.components(separatedBy: "+ \(drive.path)/Photos/one.jpg").count == 2,
+                "\(told)"
+            )
         }
     }
 }

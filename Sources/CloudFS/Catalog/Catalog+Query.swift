@@ -70,51 +70,87 @@ extension CatalogReader {
         _ plan: QueryPlan,
         after position: QueryPosition?
     ) throws -> [QueryStatement] {
-        let query = plan.query
-        var parts = QueryParts(query: query, position: position)
+        var parts = QueryParts(query: plan.query, position: position)
         try parts.check()
-        switch plan.seed {
-        case .path(let names)? where !names.isEmpty:
+        switch try bestSeed(plan) {
+        case .path(let names)?:
             guard let top = try item(at: names)?.id else { return [] }
-            parts.with = """
-                WITH RECURSIVE seed(item) AS (SELECT \(top.rawValue) UNION
-                SELECT name.item FROM seed JOIN name ON name.parent = seed.item)
-                """
+            parts.with = Self.below(top)
             parts.tables = QueryParts.seeded
         case .items(let sql)?:
             parts.with = "WITH seed(item) AS MATERIALIZED (\(sql))"
             parts.tables = QueryParts.seeded
         case .columns(let sql)?:
-            parts.tables = "item CROSS JOIN name ON name.item = item.id"
+            parts.tables = QueryParts.itemsFirst
             parts.conditions.append(sql)
-        case .names(let needles)?:
-            return try statements(parts, needles)
-        case .path?, nil:
-            if query.order == .modified {
-                parts.tables = "item CROSS JOIN name ON name.item = item.id"
-            }
+        case .names(let search)?:
+            return try statements(parts, search)
+        case nil:
+            if plan.query.order == .modified { parts.tables = QueryParts.itemsFirst }
         }
         return [parts.statement]
+    }
+
+    private static func below(_ top: ItemID) -> String {
+        """
+        WITH RECURSIVE seed(item) AS (SELECT \(top.rawValue) UNION
+        SELECT name.item FROM seed JOIN name ON name.parent = seed.item)
+        """
+    }
+
+    /// The first way to few items; if there is none, one that goes through many in their order.
+    private func bestSeed(_ plan: QueryPlan) throws -> QuerySeed? {
+        for seed in plan.seeds where try isNarrow(seed) { return seed }
+        switch plan.query.order {
+        // By an index of all items.
+        case .modified: return nil
+        case .added:
+            return plan.seeds.last { if case .columns = $0 { false } else { true } }
+        case .name, .size, .used:
+            // All that is found must be put in order: the last way is the narrowest as a rule.
+            return plan.seeds.last
+        }
+    }
+
+    /// Whether a way leads to few items; counting ends when they are many.
+    private func isNarrow(_ seed: QuerySeed) throws -> Bool {
+        let most = 5_000
+        let few: (with: String, rows: String, argument: String?)
+        switch seed {
+        case .items(let sql): few = ("", sql, nil)
+        case .columns(let sql): few = ("", "SELECT 1 FROM item WHERE \(sql)", nil)
+        case .names(let search):
+            guard try !hasUnindexedNames() else { return false }
+            few = ("", "SELECT rowid FROM name_text WHERE name_text MATCH ?", search.match)
+        case .path(let names):
+            guard let top = try item(at: names)?.id else { return true }
+            few = (Self.below(top), "SELECT item FROM seed", nil)
+        }
+        let count = try Int.fetchOne(
+            database,
+            sql: "\(few.with) SELECT count(*) FROM (SELECT 1 FROM (\(few.rows)) LIMIT \(most))",
+            arguments: StatementArguments(few.argument.map { [$0] } ?? [])
+        )
+        return (count ?? 0) < most
     }
 
     /// Names come from their index as far as that goes, then from their table.
     private func statements(
         _ parts: QueryParts,
-        _ needles: [NameNeedle]
+        _ search: NameSearch
     ) throws -> [QueryStatement] {
         let end = try indexedNames()
-        let match = Self.match(needles)
         var rest = parts
         rest.conditions.append("name.id > \(end)")
         guard end > 0 else { return [rest.statement] }
         var indexed = parts
+        indexed.first = [search.match]
         guard parts.query.order == .added else {
             indexed.tables = """
                 (SELECT rowid AS row FROM name_text WHERE name_text MATCH ?
                 UNION ALL SELECT id FROM name WHERE id > \(end)) AS seed
                 CROSS JOIN name ON name.id = seed.row CROSS JOIN item ON item.id = name.item
                 """
-            indexed.first = [match]
             return [indexed.statement]
         }
         indexed.tables = """
@@ -122,25 +158,10 @@ extension CatalogReader {
             CROSS JOIN item ON item.id = name.item
             """
         indexed.conditions.insert("name_text MATCH ?", at: 0)
-        indexed.first = [match]
         // SQLite takes rows from the index in this order, instead of sorting all of them.
         indexed.row = "name_text.rowid"
         return parts.query.isDescending
             ? [rest.statement, indexed.statement] : [indexed.statement, rest.statement]
-    }
-
-    /// What the index is asked for: each needle by every second of its parts, and the last.
-    private static func match(_ needles: [NameNeedle]) -> String {
-        Set(needles).map { needle in
-            let all = needle.trigrams
-            let some = all.enumerated().filter { $0.offset % 2 == 0 || $0.offset == all.count - 1 }
-            let quoted = Set(some.map(\.element)).sorted().map { part in
-                "\""
-                    + part.split(separator: "\"", omittingEmptySubsequences: false)
-                    .joined(separator: "\"\"") + "\""
-            }
-            return "(" + quoted.joined(separator: " AND ") + ")"
-        }.sorted().joined(separator: " OR ")
     }
 }
 
@@ -155,6 +176,8 @@ private struct QueryParts {
     var first: [String] = []
     /// How the row of a name is called.
     var row = "name.id"
+
+    static let itemsFirst = "item CROSS JOIN name ON name.item = item.id"
 
     static let seeded = """
         seed CROSS JOIN item ON item.id = seed.item CROSS JOIN name ON name.item = item.id

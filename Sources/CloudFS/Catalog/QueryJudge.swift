@@ -41,6 +41,8 @@ struct QueryJudge {
     private let reader: CatalogReader
     /// Which folders lie at or below which path of the query.
     private var places: [[[UInt8]]: [ItemID: Bool]] = [:]
+    /// What is at the paths of the query.
+    private var tops: [[[UInt8]]: ItemID] = [:]
     private let hasExclusions: Bool
     private let hasConflicts: Bool
 
@@ -50,6 +52,7 @@ struct QueryJudge {
     init(_ plan: QueryPlan, _ reader: CatalogReader) throws {
         self.plan = plan
         self.reader = reader
+        for names in plan.query.condition.paths { tops[names] = try reader.item(at: names)?.id }
         hasExclusions = try reader.exists("SELECT 1 FROM item WHERE policy = 3")
         hasConflicts = try reader.exists("SELECT 1 FROM name WHERE \(CatalogReader.isMarked)")
     }
@@ -92,7 +95,7 @@ struct QueryJudge {
         case .status(let status): return try self.status(of: candidate) == status
         case .path(let names): return try isInside(names, candidate)
         case .below(let names):
-            return try isInside(names, candidate) && reader.item(at: names)?.id != candidate.id
+            return try isInside(names, candidate) && tops[names] != candidate.id
         }
     }
 
@@ -138,7 +141,7 @@ struct QueryJudge {
         _ names: [[UInt8]],
         _ candidate: QueryCandidate
     ) throws -> Bool {
-        guard let top = try reader.item(at: names)?.id else { return false }
+        guard let top = tops[names] else { return false }
         if top == .root || candidate.id == top { return true }
         var known = places[names] ?? [:]
         var way: [ItemID] = []

@@ -5,8 +5,9 @@
 struct QueryPlan: Sendable {
     private(set) var query: Query
     let types: [String: TypeMatch]
-    /// The narrowest way to all items that can be meant; `nil` if they are all to be looked at.
-    let seed: QuerySeed?
+    /// Ways to all items that can be meant, the ones that are mostly narrow first; without one, all
+    /// items are to be looked at.
+    let seeds: [QuerySeed]
 
     /// - Parameter types: What `TypeMatch` a name of a type has.
     /// - Throws: `invalidArgument` for a type that nobody knows.
@@ -22,7 +23,7 @@ struct QueryPlan: Sendable {
         query.condition = query.condition.cheapestFirst
         self.query = query
         self.types = known
-        seed = QuerySeed.narrowest(for: query.condition, known)
+        seeds = QuerySeed.all(for: query.condition, known)
     }
 
     /// The same in the order that costs nothing.
@@ -34,103 +35,6 @@ struct QueryPlan: Sendable {
     }
 }
 
-/// A way to items that may meet a condition: a superset, which SQLite finds by an index.
-enum QuerySeed: Sendable, Equatable {
-    /// Names that hold all of one of these lists of needles.
-    case names([NameNeedle])
-    /// Items that a statement of its own names, without arguments.
-    case items(sql: String)
-    case path([[UInt8]])
-    /// Items that have some rank of `item` in their `WHERE`, by an index of that table.
-    case columns(sql: String)
-
-    /// What it costs, roughly: the least is taken.
-    private var rank: Int {
-        switch self {
-        case .items: 1
-        case .names(let needles): needles.count == 1 ? 2 : 4
-        case .columns: 3
-        case .path: 5
-        }
-    }
-
-    /// Most needles of one seed: a type has no more extensions.
-    private static let mostNeedles = 1_000
-
-    static func narrowest(
-        for condition: QueryCondition,
-        _ types: [String: TypeMatch]
-    ) -> QuerySeed? {
-        switch condition {
-        case .all(let parts):
-            return parts.compactMap { narrowest(for: $0, types) }.min { $0.rank < $1.rank }
-        case .any(let parts):
-            let seeds = parts.map { narrowest(for: $0, types) }
-            return seeds.isEmpty ? nil : union(seeds)
-        case .not, .kind, .used: return nil
-        case .name(let pattern): return pattern.needle.map { .names([$0]) }
-        case .type(let name): return types[name].flatMap(seed)
-        case .tag: return attribute(ItemTags.attribute)
-        case .comment: return attribute(ItemTags.comment)
-        case .favorite: return attribute(ItemTags.favorite)
-        case .status(let status): return seed(status)
-        case .size(let range):
-            // What the index of large files has.
-            guard range.lowerBound >= 1 << 20 else { return nil }
-            return .columns(
-                sql: """
-                    item.size >= 1048576 AND item.size BETWEEN \(range.lowerBound) \
-                    AND \(range.upperBound)
-                    """
-            )
-        case .modified(let range):
-            return .columns(
-                sql: "item.modified BETWEEN \(range.lowerBound) AND \(range.upperBound)"
-            )
-        case .path(let names), .below(let names): return .path(names)
-        }
-    }
-
-    private static func attribute(_ name: String) -> QuerySeed {
-        .items(sql: "SELECT item FROM attribute WHERE name = '\(name)'")
-    }
-
-    private static func seed(_ match: TypeMatch) -> QuerySeed? {
-        if let needles = match.needles, match.kinds.isEmpty {
-            let usable = needles.allSatisfy { !$0.trigrams.isEmpty }
-            return usable && needles.count <= mostNeedles ? .names(needles) : nil
-        }
-        // Folders are few, and have an index of their own.
-        return match.needles == [] && match.kinds == [.folder]
-            ? .items(sql: "SELECT id FROM item WHERE kind = 2") : nil
-    }
-
-    private static func seed(_ status: QueryStatus) -> QuerySeed? {
-        switch status {
-        case .modified, .error: .items(sql: "SELECT item FROM outbox")
-        case .downloading: .items(sql: "SELECT id FROM item WHERE is_wanted = 1")
-        case .partial: .items(sql: "SELECT id FROM item WHERE generation <> 0")
-        case .cloud, .local, .conflict, .excluded: nil
-        }
-    }
-
-    /// Seeds of one kind together find what one of them does.
-    private static func union(_ seeds: [QuerySeed?]) -> QuerySeed? {
-        var needles: [NameNeedle] = []
-        var statements: [String] = []
-        for seed in seeds {
-            switch seed {
-            case .names(let more)?: needles += more
-            case .items(let sql)?: statements.append(sql)
-            case .path?, .columns?, nil: return nil
-            }
-        }
-        if statements.isEmpty { return needles.count <= mostNeedles ? .names(needles) : nil }
-        guard needles.isEmpty else { return nil }
-        return .items(sql: statements.joined(separator: " UNION "))
-    }
-}
-
 extension QueryCondition {
     /// The names of types in it.
     var typeNames: [String] {
@@ -138,6 +42,16 @@ extension QueryCondition {
         case .all(let parts), .any(let parts): parts.flatMap(\.typeNames)
         case .not(let part): part.typeNames
         case .type(let name): [name]
+        default: []
+        }
+    }
+
+    /// The paths in it.
+    var paths: [[[UInt8]]] {
+        switch self {
+        case .all(let parts), .any(let parts): parts.flatMap(\.paths)
+        case .not(let part): part.paths
+        case .path(let names), .below(let names): [names]
         default: []
         }
     }

@@ -81,9 +81,13 @@ final class LiveQuery: Sendable {
                 case .attributes(let id), .content(let id): pending.items.insert(id)
                 case .entryAppeared(let parent, let name), .entryReplaced(let parent, let name):
                     pending.names.append((parent, name))
-                case .entryVanished(_, _, let id):
+                case .entryVanished(let parent, let name, let id):
                     pending.items.insert(id)
                     pending.folders.insert(id)
+                    // The end of a conflict, for the document.
+                    if let document = ConflictNaming.original(of: name) {
+                        pending.names.append((parent, document))
+                    }
                 }
             }
             if pending.count > Self.mostPending {
@@ -130,7 +134,7 @@ final class LiveQuery: Sendable {
     private func update(_ known: inout Results) async throws(CloudFSError) -> Told {
         let pending = takePending()
         guard !pending.isEverything else { return try await updateAll(&known) }
-        let change = try await pool.engine { try self.judge(pending) }
+        let change = try await pool.engine { [known] in try self.judge(pending, known) }
         guard let change else { return try await updateAll(&known) }
         return try known.take(change)
     }
@@ -146,11 +150,18 @@ final class LiveQuery: Sendable {
     }
 
     /// Judges what has changed; `nil` if everything is to be looked for.
-    private func judge(_ pending: Pending) throws -> Change? {
+    private func judge(_ pending: Pending, _ known: Results) throws -> Change? {
         guard !isEmpty else { return [:] }
         return try filesystem.catalog.read { reader in
             var (items, folders) = (pending.items, pending.folders)
             for (parent, name) in pending.names {
+                // Whoever had the name may have lost it.
+                if let folder = try reader.path(of: parent),
+                    let path = DrivePath(names: folder + [name.bytes]),
+                    let id = known.item(at: path)
+                {
+                    items.insert(id)
+                }
                 guard let id = try reader.child(name.bytes, of: parent)?.id else { continue }
                 items.insert(id)
                 folders.insert(id)
@@ -186,9 +197,19 @@ final class LiveQuery: Sendable {
 
     /// What the client was told, by a mark of each item's state.
     private struct Results {
-        private var marks: [ItemID: Int] = [:]
+        /// What tells one state of an item from another, instead of all of it.
+        private struct Mark {
+            var state: Int
+            var path: Int
+        }
 
-        var items: Dictionary<ItemID, Int>.Keys { marks.keys }
+        private var marks: [ItemID: Mark] = [:]
+        private var byPath: [Int: ItemID] = [:]
+
+        var items: [ItemID] { Array(marks.keys) }
+
+        /// The result that was last told with that path.
+        func item(at path: DrivePath) -> ItemID? { byPath[path.hashValue] }
 
         /// Notes how items are now.
         ///
@@ -196,14 +217,17 @@ final class LiveQuery: Sendable {
         mutating func take(_ change: Change) throws(CloudFSError) -> Told {
             var told = Told()
             for (id, status) in change {
+                let old = marks[id]
+                if let old, byPath[old.path] == id { byPath[old.path] = nil }
                 guard let status else {
                     if marks.removeValue(forKey: id) != nil { told.removed.append(id.rawValue) }
                     continue
                 }
-                let mark = status.hashValue
-                let old = marks.updateValue(mark, forKey: id)
+                let mark = Mark(state: status.hashValue, path: status.path.hashValue)
+                marks[id] = mark
+                byPath[mark.path] = id
                 if old == nil { told.added.append(status) }
-                if let old, old != mark { told.changed.append(status) }
+                if let old, old.state != mark.state { told.changed.append(status) }
             }
             guard marks.count <= LiveQuery.mostResults else {
                 throw CloudFSError(

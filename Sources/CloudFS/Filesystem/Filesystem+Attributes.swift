@@ -1,3 +1,5 @@
+import Glibc
+
 extension Filesystem {
     /// Longest value of one attribute, in bytes; the kernel's `XATTR_SIZE_MAX`.
     private static let longestValue = 65_536
@@ -231,6 +233,7 @@ extension Filesystem {
             try writer.setWantedBelow(id, isPinned)
             if policy != .excluded { try writer.enqueueChangedBelow(id, notBefore: notBefore) }
         }
+        hub.publish([.attributes(id)], by: .daemon(askedBy: getpid()))
         downloader.noticeWanted()
         uploader.noteChange()
         evictor.noticeUse()

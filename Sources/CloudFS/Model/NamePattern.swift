@@ -105,14 +105,14 @@ struct NamePattern: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The longest text that all matching names have; `nil` if it is short.
+    /// The texts that all matching names have, those that are long enough to look for.
     ///
-    /// It has marks for the beginning and the end of a name.
-    var needle: NameNeedle? {
+    /// They have marks for the beginning and the end of a name.
+    var needles: [NameNeedle] {
         var runs = texts
         runs[0].insert(2, at: 0)
         runs[runs.count - 1].append(3)
-        return NameNeedle(longest: runs)
+        return runs.compactMap { NameNeedle(longest: [$0]) }
     }
 
     /// The longest ASCII text that all matching names have.

@@ -186,9 +186,9 @@ extension MetadataQuery.Update {
 }
 
 extension DriveClientError {
-    /// Whether the drive understood, and said no.
-    var isRefusal: Bool {
+    /// Whether the drive understood what was asked, and will say no again.
+    public var isRefusal: Bool {
         guard case .failure(let failure) = self else { return false }
-        return failure.code == "invalidArgument" || failure.code == "tooLarge"
+        return ["invalidArgument", "tooLarge", "unsupported"].contains(failure.code)
     }
 }
