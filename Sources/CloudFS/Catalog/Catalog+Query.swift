@@ -194,7 +194,7 @@ private struct QueryParts {
         case .added: row
         case .modified: "item.modified"
         case .size: "item.size"
-        case .used: "item.last_used"
+        case .used: "coalesce(item.opened, 0)"
         case .name: "CAST(lower(CAST(name.name AS TEXT)) AS BLOB)"
         }
     }

@@ -10,12 +10,13 @@ struct QueryCandidate: Sendable {
     var kind: ItemKind
     var size: Int64
     var modified: Int64
-    var used: Int64
+    /// `nil` if no person's program opened it.
+    var used: Int64?
 
     /// The columns in the order `init(row:)` reads them.
     static let columns = """
         item.id, name.id, name.parent, name.name, item.kind, item.size, item.modified, \
-        item.last_used
+        item.opened
         """
 
     static let columnCount = 8
@@ -85,13 +86,15 @@ struct QueryJudge {
         case .kind(let kind): return candidate.kind == kind
         case .size(let range): return candidate.kind == .file && range.contains(candidate.size)
         case .modified(let range): return range.contains(candidate.modified)
-        case .used(let range): return range.contains(candidate.used)
+        case .used(let range): return candidate.used.map(range.contains) ?? false
         case .tag(let tag): return try hasTag(tag, candidate.id)
         case .comment(let pattern):
-            let value = try reader.attribute(ItemTags.comment, of: candidate.id)
+            let value = try reader.attribute(RemoteAttribute.comment, of: candidate.id)
             return value.map { pattern.matches(FoldedName($0)) } ?? false
         case .favorite:
-            return try reader.attribute(ItemTags.favorite, of: candidate.id) == [UInt8(ascii: "1")]
+            return try reader.attribute(RemoteAttribute.favorite, of: candidate.id) == [
+                UInt8(ascii: "1")
+            ]
         case .status(let status): return try self.status(of: candidate) == status
         case .path(let names): return try isInside(names, candidate)
         case .below(let names):
@@ -100,10 +103,10 @@ struct QueryJudge {
     }
 
     private func hasTag(_ tag: FoldedName?, _ id: ItemID) throws -> Bool {
-        guard let value = try reader.attribute(ItemTags.attribute, of: id) else { return false }
-        let words = ItemTags.words(of: value)
-        guard let tag else { return !words.isEmpty }
-        return words.contains { FoldedName($0) == tag }
+        guard let value = try reader.attribute(TagList.attribute, of: id) else { return false }
+        let names = TagList(attribute: value).names
+        guard let tag else { return !names.isEmpty }
+        return names.contains { FoldedName($0) == tag }
     }
 
     // MARK: - State

@@ -128,7 +128,10 @@ extension QueryCondition {
         case .modified(let range):
             "item.modified BETWEEN \(range.lowerBound) AND \(range.upperBound)"
         case .used(let range):
-            "item.last_used BETWEEN \(range.lowerBound) AND \(range.upperBound)"
+            """
+            (item.opened IS NOT NULL AND item.opened BETWEEN \(range.lowerBound) \
+            AND \(range.upperBound))
+            """
         default: nil
         }
     }

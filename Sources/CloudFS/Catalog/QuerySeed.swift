@@ -36,14 +36,14 @@ enum QuerySeed: Sendable, Equatable {
         _ types: [String: TypeMatch]
     ) -> [QuerySeed] {
         switch condition {
-        case .all, .not, .kind, .used: return []
+        case .all, .not, .kind: return []
         case .any(let parts): return union(parts.map { all(for: $0, types) })
         case .name(let pattern):
             return NameSearch.all(pattern.needles.map { .has($0) }).map { [.names($0)] } ?? []
         case .type(let name): return types[name].map(seeds) ?? []
-        case .tag: return [attribute(ItemTags.attribute)]
-        case .comment: return [attribute(ItemTags.comment)]
-        case .favorite: return [attribute(ItemTags.favorite)]
+        case .tag(let tag): return [self.tag(tag)]
+        case .comment: return [attribute(RemoteAttribute.comment)]
+        case .favorite: return [attribute(RemoteAttribute.favorite)]
         case .status(let status): return seeds(status)
         case .size(let range):
             // What the index of large files has.
@@ -53,12 +53,29 @@ enum QuerySeed: Sendable, Equatable {
         case .modified(let range):
             let bounds = "BETWEEN \(range.lowerBound) AND \(range.upperBound)"
             return [.columns(sql: "item.modified \(bounds)")]
+        case .used(let range):
+            let bounds = "BETWEEN \(range.lowerBound) AND \(range.upperBound)"
+            return [.columns(sql: "item.opened IS NOT NULL AND item.opened \(bounds)")]
         case .path(let names), .below(let names): return names.isEmpty ? [] : [.path(names)]
         }
     }
 
     private static func attribute(_ name: String) -> QuerySeed {
         .items(sql: "SELECT item FROM attribute WHERE name = '\(name)'")
+    }
+
+    private static func tag(_ tag: FoldedName?) -> QuerySeed {
+        // Beyond ASCII, SQLite knows no letters.
+        guard let bytes = tag?.bytes, bytes.allSatisfy({ $0 < 0x80 }) else {
+            return .items(sql: "SELECT DISTINCT item FROM item_tag")
+        }
+        let text = "CAST(x'\(Hexadecimal.text(bytes))' AS TEXT)"
+        return .items(
+            sql: """
+                SELECT DISTINCT item FROM item_tag
+                WHERE tag IN (SELECT id FROM tag WHERE lower(name) = \(text))
+                """
+        )
     }
 
     private static func seeds(_ match: TypeMatch) -> [QuerySeed] {
@@ -110,14 +127,14 @@ indirect enum NameSearch: Sendable, Equatable {
     /// Most needles of one search: no type has more extensions.
     private static let most = 1_000
 
-    /// Names that all of some searches find; as many of them as can be looked for at once.
+    /// Names that all of some searches find.
+    ///
+    /// Long ones, of types with many extensions, cost more than they leave out beside another.
     static func all(_ parts: [NameSearch]) -> NameSearch? {
         var kept: [NameSearch] = []
-        var count = 0
-        for part in parts.sorted(by: { $0.count < $1.count })
-        where part.isUsable && count + part.count <= most {
+        for part in parts.filter(\.isUsable).sorted(by: { $0.count < $1.count })
+        where part.count <= (kept.isEmpty ? most : 32) && kept.count < 32 {
             kept.append(part)
-            count += part.count
         }
         return kept.count > 1 ? .every(kept) : kept.first
     }

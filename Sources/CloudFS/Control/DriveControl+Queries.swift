@@ -48,6 +48,8 @@ extension DriveControl {
             filesystem: filesystem,
             pool: pool
         ) { try self.item($0, $1, withTotals: false) }
+        let token = queries.add(live)
+        defer { queries.remove(token) }
         try await live.follow(tell)
     }
 

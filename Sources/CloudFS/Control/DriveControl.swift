@@ -20,6 +20,7 @@ final class DriveControl: ControlledDrive {
     let pool: BlockingPool
     let news: DriveNews
     let indexer: NameIndexer
+    let queries: LiveQueries
     let bookmarkKey = BookmarkKey()
     private let purposes = Atomic<UInt64>(0)
     private let identity: Identity
@@ -41,6 +42,7 @@ final class DriveControl: ControlledDrive {
         self.pool = pool
         news = DriveNews(filesystem: filesystem, pool: pool)
         indexer = NameIndexer(filesystem, pool: pool)
+        queries = LiveQueries(filesystem.hub)
         self.identity = identity
         beginRestart = restart
         beginUnmount = unmount

@@ -36,6 +36,8 @@ final class LiveQuery: Sendable {
     private static let page = 250
     /// How long changes are gathered before they are told together.
     private static let batching = Duration.milliseconds(20)
+    /// How long the kernel is waited for, which may be held up by a program.
+    private static let patience = Duration.seconds(1)
 
     init(
         _ plan: QueryPlan,
@@ -51,12 +53,11 @@ final class LiveQuery: Sendable {
         self.describe = describe
     }
 
-    /// Tells until the task is cancelled, or nobody listens any more.
+    /// Tells until the task is cancelled, or nobody listens any more; from before it is called,
+    /// changes must be noted.
     ///
     /// - Throws: `tooLarge` for more results than are followed.
     func follow(_ tell: @escaping @Sendable (QueryEvent) -> Bool) async throws(CloudFSError) {
-        let token = filesystem.hub.subscribeToAll { [weak self] changes, _ in self?.note(changes) }
-        defer { filesystem.hub.unsubscribe(token) }
         var known = Results()
         try await gather { change throws(CloudFSError) in
             let told = try known.take(change)
@@ -68,13 +69,16 @@ final class LiveQuery: Sendable {
             // Cancelled, the loop ends.
             try? await Task.sleep(for: Self.batching)
             let told = try await update(&known)
+            // Nobody hears of what is not to be seen in the drive yet.
+            if !told.isEmpty { await filesystem.hub.settled(within: Self.patience) }
             guard told.events(.updated).allSatisfy(tell) else { return }
         }
     }
 
     // MARK: - Hearing
 
-    private func note(_ changes: [ItemChange]) {
+    /// Notes what is to be looked at again; it must not block.
+    func note(_ changes: [ItemChange]) {
         pending.withLock { pending in
             for change in changes {
                 switch change {

@@ -35,7 +35,7 @@ indirect enum QueryCondition: Sendable, Equatable {
     case size(ClosedRange<Int64>)
     /// Nanoseconds since 1970.
     case modified(ClosedRange<Int64>)
-    /// When a program last opened it, in nanoseconds since 1970.
+    /// When a person's program last opened it, in nanoseconds since 1970.
     case used(ClosedRange<Int64>)
     /// The item at a path, and everything below it.
     case path([[UInt8]])
@@ -76,20 +76,7 @@ struct TypeMatch: Sendable {
     }
 }
 
-/// The words of an item's attribute `user.xdg.tags`.
-enum ItemTags {
-    static let attribute = "user.xdg.tags"
+extension RemoteAttribute {
+    /// What a person noted of an item.
     static let comment = "user.xdg.comment"
-    static let favorite = "user.cloudfs.favorite"
-
-    /// Most tags of one item that are looked at.
-    private static let most = 1_000
-
-    static func words(of value: [UInt8]) -> [String] {
-        value.split(separator: UInt8(ascii: ","), maxSplits: most).prefix(most).compactMap { part in
-            let blanks: Set<UInt8> = [0x20, 0x09, 0x0a, 0x0d, 0]
-            let word = part.drop { blanks.contains($0) }.reversed().drop { blanks.contains($0) }
-            return word.isEmpty ? nil : String(decoding: word.reversed(), as: UTF8.self)
-        }
-    }
 }

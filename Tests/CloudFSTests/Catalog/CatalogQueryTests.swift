@@ -228,6 +228,10 @@ import Testing
                     id
                 )
             }
+            if Int.random(in: 0..<5, using: &random) == 0 {
+                let moment = Timestamp(seconds: Int64(number), nanoseconds: 0)
+                try fixture.catalog.write { try $0.setOpened(moment, of: id) }
+            }
             if Int.random(in: 0..<9, using: &random) == 0 {
                 try fixture.catalog.write { writer in
                     try writer.setPolicy(.excluded, of: id)
@@ -260,7 +264,8 @@ import Testing
             "tag:red", "tag:*", "favorite:yes", "size>1k", "size>1M", "size:0..5", "kind:file",
             "modified>1970-01-01T00:08", "status:cloud", "status:modified", "status:excluded",
             "status:local", "\"100%\"", "a_b", "\"\\\"q\"", "\"'; DROP\"", "\"back\\\\\"", "名前",
-            "path:a1", "txt", "\"\u{2}y\"",
+            "path:a1", "txt", "used>1970-01-01T00:08", "not used>-1h", "tag:RED", "tag:blau",
+            "\"\u{2}y\"",
         ]
         guard depth > 0, Int.random(in: 0..<3, using: &random) > 0 else {
             return leaves.randomElement(using: &random) ?? "a"

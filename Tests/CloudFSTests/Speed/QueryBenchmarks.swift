@@ -104,9 +104,11 @@ import Testing
 
     private func mark(_ id: ItemID, _ number: Int, _ writer: CatalogWriter) throws {
         if number % 1_000 == 1 {
-            try writer.setAttribute(ItemTags.attribute, to: Array("red,blue".utf8), of: id)
+            try writer.setAttribute(TagList.attribute, to: Array("red,blue".utf8), of: id)
         }
-        if number % 10_000 == 2 { try writer.setAttribute(ItemTags.favorite, to: [49], of: id) }
+        if number % 10_000 == 2 {
+            try writer.setAttribute(RemoteAttribute.favorite, to: [49], of: id)
+        }
         if number % 5_000 == 4 { try writer.enqueue(id, notBefore: now) }
     }
 
