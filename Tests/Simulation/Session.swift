@@ -180,7 +180,7 @@ struct Session {
         var bytes: [UInt8] = []
         while true {
             let answer = try await ask("read \(handle) at \(bytes.count)") {
-                try $0.read(handle, offset: Int64(bytes.count), count: 128 << 10)
+                try $0.read(handle, offset: Int64(bytes.count), count: 128 << 10, by: 0)
             }
             let piece: [UInt8]
             switch try await answer.value(in: life) {
