@@ -114,7 +114,7 @@ extension Filesystem {
         }
         let program = programs.program(of: caller.processID)
         files.noteUse(of: file.id, isPersons: program.purpose.isPersons)
-        virtual.noteChanged()
+        virtual.noteUse()
         let isWritable = OpenFlags.isWritable(flags)
         let (generation, isAbsent) = file.state.withLock { state in
             state.handles += 1

@@ -95,7 +95,11 @@ final class Filesystem: Sendable {
         self.desktop = desktop
         self.options = options
         self.logger = logger
-        hub.subscribeToAll { [virtual] _, _ in virtual.noteChanged() }
+        hub.subscribeToAll { [virtual] changes, origin in
+            // What the engine stores of items all the time is hardly ever what listings show.
+            let isQuiet = origin == .engine && !changes.contains { $0.changesNames }
+            if !isQuiet { virtual.noteChanged() }
+        }
     }
 
     /// When a change made now may be sent.

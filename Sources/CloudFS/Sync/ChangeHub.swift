@@ -21,6 +21,14 @@ enum ItemChange: Sendable, Hashable {
         }
     }
 
+    /// Whether a name came, went or changed its item.
+    var changesNames: Bool {
+        switch self {
+        case .attributes, .content: false
+        case .entryAppeared, .entryVanished, .entryReplaced: true
+        }
+    }
+
     var isAppearance: Bool {
         if case .entryAppeared = self { true } else { false }
     }

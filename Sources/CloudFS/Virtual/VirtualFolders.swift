@@ -14,11 +14,13 @@ final class VirtualFolders: Sendable {
     private let elapsed: @Sendable () -> Duration
     private let kept = Mutex<[VirtualNode: Kept]>([:])
     private let changes = Atomic<UInt64>(0)
+    private let uses = Atomic<UInt64>(0)
 
     /// The most links of a folder, and the most folders of tags.
     static let capacity = 1_000
     private static let mostKept = 8
-    /// A listing is not believed for longer, whatever is heard of changes.
+    /// A listing is not believed for longer, whatever is heard of changes: of those that another
+    /// device made to attributes nothing is heard.
     private static let memory = Duration.seconds(1)
 
     init(elapsed: @escaping @Sendable () -> Duration) {
@@ -28,11 +30,20 @@ final class VirtualFolders: Sendable {
     /// Notes that any listing may have changed.
     func noteChanged() { changes.add(1, ordering: .relaxed) }
 
+    /// Notes that a file was opened.
+    func noteUse() { uses.add(1, ordering: .relaxed) }
+
+    /// Which state of things a listing is of: others are made anew.
+    private func state(for node: VirtualNode) -> UInt64 {
+        let changes = changes.load(ordering: .relaxed)
+        return node == .folder(.recents) ? changes &+ uses.load(ordering: .relaxed) : changes
+    }
+
     /// The links of a folder; none for one that has no links.
     ///
     /// - Throws: `notFound` for the folder of a tag that nothing has.
     func listing(of node: VirtualNode, in catalog: Catalog) throws(CloudFSError) -> VirtualListing {
-        let (now, current) = (elapsed(), changes.load(ordering: .relaxed))
+        let (now, current) = (elapsed(), state(for: node))
         let known = kept.withLock { kept -> VirtualListing? in
             guard let own = kept[node], own.changes == current, now - own.since < Self.memory
             else { return nil }
