@@ -76,6 +76,54 @@ struct QueryTests {
         }
     }
 
+    @Test func `a file is opened with an application of its type`() async throws {
+        try await TestDrive.with(prepare: Self.photos) { drive in
+            try await drive.run(
+                """
+                mkdir -p ../run/share/applications
+                printf '%s\\n' '[Desktop Entry]' Type=Application Name=Copier \
+                    'Exec=cp -- %f ../run/copied' 'MimeType=text/plain' \
+                    > ../run/share/applications/copier.desktop
+                """
+            )
+            let with = "XDG_DATA_DIRS=$PWD/../run/share XDG_DATA_HOME=/nowhere cloudfs open-with"
+            let listed = try await drive.run("\(with) Documents/report.txt")
+            #expect(listed.contains("Copier") && listed.contains("copier"), "\(listed)")
+            let none = try await drive.run("! \(with) Photos/one.jpg 2>&1")
+            #expect(none.contains("no application opens image/jpeg"), "\(none)")
+            try await drive.run("\(with) --wait Documents/report.txt Copier")
+            #expect(try await drive.run("cat ../run/copied") == "333")
+            try await drive.run("rm ../run/copied; \(with) Documents/report.txt copier.desktop")
+            try await eventually("it is copied by and by", within: .seconds(10)) {
+                try await drive.run("cat ../run/copied 2>/dev/null || true") == "333"
+            }
+        }
+    }
+
+    @Test func `a pin changes what a query of states finds, with the folder's content`()
+        async throws
+    {
+        try await TestDrive.with(prepare: Self.photos) { drive in
+            let output = "\(drive.folder)/run/live.out"
+            let live = try drive.start(
+                "exec cloudfs query --live status:excluded \(drive.path)",
+                output: output
+            )
+            defer { live.send(SIGTERM) }
+            try await Self.finds(["type:image"], ["Photos/deep/two.png", "Photos/one.jpg"], drive)
+            try await drive.run("setfattr -n user.cloudfs.pin -v excluded Photos")
+            for name in ["Photos", "Photos/deep/two.png"] {
+                try await eventually("\(name) is told", within: .seconds(20)) {
+                    Shell.text(of: output).contains("+ \(drive.path)/\(name)\n")
+                }
+            }
+            try await drive.run("setfattr -n user.cloudfs.pin -v inherit Photos")
+            try await eventually("it is taken back", within: .seconds(20)) {
+                Shell.text(of: output).contains("- \(drive.path)/Photos/deep/two.png\n")
+            }
+        }
+    }
+
     @Test func `a wrong query is told where`() async throws {
         try await TestDrive.with { drive in
             let wrong = try await drive.cloudfs(["query", "a (b", drive.path])
