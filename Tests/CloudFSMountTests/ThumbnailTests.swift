@@ -121,6 +121,41 @@ struct ThumbnailTests {
         }
     }
 
+    @Test func `a camera's picture is shown of a photo that no device has seen`() async throws {
+        try await TestDrive.with(["--hydration", "partial"]) { drive in
+            try await drive.run(Self.draw + "draw photo.jpg 2400 1800; draw small.jpg 160 120")
+            try await drive.python(
+                #"""
+                import struct
+                scratch, cloud = os.environ["SCRATCH"], os.environ["CLOUD"]
+                small = open(f"{scratch}/small.jpg", "rb").read()
+                photo = open(f"{scratch}/photo.jpg", "rb").read()
+                def entry(tag, kind, value): return struct.pack("<HHII", tag, kind, 1, value)
+                # Two lists of tags: held upside down, and where the small picture is.
+                first = struct.pack("<H", 1) + entry(0x112, 3, 3) + struct.pack("<I", 26)
+                second = (struct.pack("<H", 3) + entry(0x103, 3, 6) + entry(0x201, 4, 68)
+                          + entry(0x202, 4, len(small)) + struct.pack("<I", 0))
+                body = b"Exif\0\0II*\0" + struct.pack("<I", 8) + first + second + small
+                head = photo[:2] + b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body
+                open(f"{cloud}/.t", "wb").write(head + photo[2:])
+                os.rename(f"{cloud}/.t", f"{cloud}/photo.jpg")
+                """#
+            )
+            try await eventually("the drive shows it") { try await drive.exists("photo.jpg") }
+            try await eventually("it has a picture", within: .seconds(30)) {
+                try await Self.picture("thumbnail", of: "photo.jpg", on: drive) != nil
+            }
+            let bytes = try #require(
+                try await Self.picture("thumbnail", of: "photo.jpg", on: drive)
+            )
+            #expect(try await Self.size(bytes, on: drive) == (128, 96, "jpegload"))
+            #expect(try await drive.attribute("user.cloudfs.status", of: "photo.jpg") == "cloud")
+            #expect(
+                try await drive.attribute("user.cloudfs.downloaded-bytes", of: "photo.jpg") == "0"
+            )
+        }
+    }
+
     @Test func `hostile pictures cost a program that ends, and nothing else`() async throws {
         try await TestDrive.with { drive in
             try await drive.python(

@@ -70,6 +70,12 @@ final class ThumbnailMaker: Sendable {
         )
     }
 
+    /// The small picture that a camera has put into the beginning of a JPEG, which is at `path`;
+    /// blocks while it is taken out.
+    func peek(at path: String) -> Outcome {
+        run(Self.peeking, [], input: path, named: "item.jpg")
+    }
+
     /// PNG pictures of the thumbnails in the folder at `path`, whose names are numbers.
     ///
     /// Blocks while one program makes all of them: starting it takes longer than what it does.
@@ -214,6 +220,22 @@ final class ThumbnailMaker: Sendable {
         for size in $sizes; do echo "$size $(bytes "$size")"; done
         echo
         for size in $sizes; do cat "/tmp/$size.$form"; done
+        """
+
+    /// The camera's picture lies as the camera was held, which is written beside it.
+    private static let peeking = """
+        set -eu
+        cd /tmp
+        vipsheader -f jpeg-thumbnail-data "$1" 2>/dev/null | base64 -d >t.jpg 2>/dev/null
+        [ -s t.jpg ] || exit \(unreadableStatus)
+        case $(vipsheader -f orientation "$1" 2>/dev/null) in
+            3) turn=d180 ;; 6) turn=d90 ;; 8) turn=d270 ;; *) turn=d0 ;;
+        esac
+        vips rot t.jpg u.v $turn >/dev/null 2>&1 || exit \(unreadableStatus)
+        vipsthumbnail u.v --size '128x128>' -o '/tmp/128.jpg[strip]' >/dev/null 2>&1 \\
+            || exit \(unreadableStatus)
+        printf 'cloudfs-thumbnails 1\\n128 %s\\n\\n' "$(stat -c %s 128.jpg)"
+        cat 128.jpg
         """
 
     /// For each picture a line with number, size and length; an empty one; the pictures.

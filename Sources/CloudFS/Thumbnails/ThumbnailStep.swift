@@ -2,6 +2,8 @@
 struct ThumbnailFacts: Sendable {
     /// Whether a program is installed that makes pictures of this type.
     var canBeMade: Bool
+    /// Whether the first bytes may hold a small picture, and somebody wants to see one.
+    var canPeek: Bool
     /// Whether all bytes are here, and no program is about to change them.
     var isReadable: Bool
     /// The version that the content is in the cloud; `nil` while only this machine has it.
@@ -32,6 +34,8 @@ enum ThumbnailStep: Sendable, Equatable {
     /// The sizes that are lacking, from the largest that a program gave.
     case derive
     case fetch(isSmall: Bool)
+    /// The picture that cameras put into the first bytes of a photo.
+    case peek
     case send
 
     /// How long the cloud is not asked again for what it did not have: another device may be about
@@ -48,7 +52,8 @@ enum ThumbnailStep: Sendable, Equatable {
         if let version, record.token != version { return .adopt(version) }
         switch record.source {
         case .failed: return .nothing
-        case .absent:
+        case .absent where facts.canPeek && !facts.isReadable && facts.isOnline: return .peek
+        case .absent, .peeked:
             return facts.isReadable || !isRecent(record, facts.now) ? begin(facts) : .nothing
         case .cloud:
             let lacksBig = record.sizes.isDisjoint(with: ThumbnailSize.big)
@@ -68,7 +73,7 @@ enum ThumbnailStep: Sendable, Equatable {
         guard facts.version != nil, facts.isOnline, !facts.isReadable || !facts.canBeMade else {
             return .nothing
         }
-        if let record = facts.record, record.source == .absent,
+        if let record = facts.record, [.absent, .peeked].contains(record.source),
             facts.tokens.contains(record.token), isRecent(record, facts.now)
         {
             return .nothing

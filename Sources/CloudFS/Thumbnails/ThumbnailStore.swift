@@ -35,6 +35,8 @@ struct ThumbnailRecord: Sendable, Equatable {
         case failed = 4
         /// The cloud had none when it was asked.
         case absent = 5
+        /// From the first bytes of the content, if there was one in them; the cloud had none.
+        case peeked = 6
     }
 
     var token: ThumbnailToken

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// What a `ThumbnailStep` is when it is taken.
 extension Thumbnails {
     func take(
@@ -12,6 +14,7 @@ extension Thumbnails {
         case .make: try await make(id, facts)
         case .derive: try await derive(id, facts)
         case .fetch(let isSmall): try await fetch(id, facts, isSmall: isSmall)
+        case .peek: try await peek(id, facts)
         case .send: try await send(id, facts)
         }
     }
@@ -126,7 +129,9 @@ extension Thumbnails {
             // Without the big ones the small ones do: they count as fetched, and are asked for
             // again when somebody looks.
             guard images != nil || isSmall else { return }
-            var record = self.record(images == nil ? .absent : .cloud, ThumbnailToken(version))
+            let isPeeked = isKnown && facts.record?.source == .peeked
+            let lack = isPeeked ? ThumbnailRecord.Source.peeked : .absent
+            var record = self.record(images == nil ? lack : .cloud, ThumbnailToken(version))
             record.attempts = images == nil ? attempts : 0
             try self.store.put(images ?? [:], of: id, record)
         }
@@ -135,6 +140,35 @@ extension Thumbnails {
             throw CloudFSError(.noData, "the cloud has no larger thumbnail", item: id)
         }
         if attempts <= Self.mostAttempts { askLater(id, after: attempts) }
+    }
+
+    /// Fetches no more than the beginning, into no content file: the item stays a placeholder.
+    private func peek(_ id: ItemID, _ facts: ThumbnailFacts) async throws(CloudFSError) {
+        guard let version = facts.version, let record = facts.record else { return }
+        let (size, path) = try await drive.pool.engine {
+            try self.drive.catalog.read { reader in
+                (try reader.existing(id).item.size, try reader.remotePath(of: id))
+            }
+        }
+        guard let path, size > 0 else { return }
+        let beginning = Mutex<[UInt8]>([])
+        let range = 0..<min(size, Self.peekedBytes)
+        _ = try await drive.provider.fetch(path, range: range, version: version) { _, bytes in
+            beginning.withLock { $0 += bytes }
+        }
+        let staged = "\(staging)/thumbnail.\(id)"
+        let bytes = beginning.withLock { $0 }
+        let outcome = try await workshop.engine { () throws -> ThumbnailMaker.Outcome in
+            try StagedFile.with(bytes, at: staged) { self.maker.peek(at: staged) }
+        }
+        var images: ThumbnailImages = [:]
+        if case .images(let found) = outcome { images = found }
+        try await drive.pool.engine { [images] in
+            var peeked = self.record(.peeked, record.token)
+            peeked.attempts = record.attempts
+            try self.store.put(images, of: id, peeked)
+        }
+        if !images.isEmpty { drive.changed(id) }
     }
 
     private func askLater(_ id: ItemID, after attempts: Int) {

@@ -51,6 +51,8 @@ final class Thumbnails: Sendable {
     /// More would be forgotten anyway before anybody looks.
     static let mostQueued = 2_000
     private static let parallel = 4
+    /// How much of a photo is looked into for its small picture: a camera's header and more.
+    static let peekedBytes: Int64 = 128 << 10
     /// After how many answers that there is none nobody is waited for any more.
     static let mostAttempts = 6
     /// Steps from nothing to a picture that is here and in the cloud, and some to spare.
@@ -291,6 +293,8 @@ final class Thumbnails: Sendable {
         let isPossible = state.withLock { $0.unavailableUntil.map { $0 < now } ?? true }
         return ThumbnailFacts(
             canBeMade: use == .full && isPossible && !ways(for: name).isEmpty,
+            canPeek: isAsked && use == .full && isPossible && thumbnailers.hasVips
+                && drive.type(String(decoding: name, as: UTF8.self)) == "image/jpeg",
             isReadable: item.content.residency == .resident && (isClean || isAsked),
             version: isClean ? known.baseVersion : nil,
             local: ThumbnailToken(item),

@@ -11,6 +11,7 @@ import Testing
     private func facts(_ change: (inout ThumbnailFacts) -> Void = { _ in }) -> ThumbnailFacts {
         var facts = ThumbnailFacts(
             canBeMade: true,
+            canPeek: false,
             isReadable: true,
             version: Self.version,
             local: Self.local,
@@ -85,6 +86,24 @@ import Testing
         // A clock that was set back must not keep it away for years.
         #expect(placeholder(record(.absent, [], age: .seconds(-9_999))) == .fetch(isSmall: true))
         #expect(placeholder(record(.cloud, ThumbnailSize.small)) == .nothing)
+    }
+
+    @Test func `a photo that no device has shown is looked into, once`() {
+        func photo(_ record: ThumbnailRecord?, isOnline: Bool = true) -> ThumbnailStep {
+            step {
+                $0.canPeek = true
+                $0.isReadable = false
+                $0.local = nil
+                $0.record = record
+                $0.isOnline = isOnline
+            }
+        }
+        #expect(photo(nil) == .fetch(isSmall: true))
+        #expect(photo(record(.absent, [])) == .peek)
+        #expect(photo(record(.absent, []), isOnline: false) == .nothing)
+        #expect(photo(record(.peeked, [.normal])) == .nothing)
+        #expect(photo(record(.peeked, [], age: .seconds(3_600))) == .fetch(isSmall: true))
+        #expect(step { $0.record = record(.peeked, [.normal]) } == .make)
     }
 
     @Test func `larger ones are fetched when somebody asks for them`() {
