@@ -121,6 +121,39 @@ struct ThumbnailTests {
         }
     }
 
+    @Test func `pictures of what is gone go, too`() async throws {
+        try await TestDrive.with { drive in
+            func pictures() async throws -> [String] {
+                try await drive.run(
+                    "cd \"$CLOUD\"; find .cloudfs/thumbnails -type f -printf '%f\\n' | sort"
+                ).split(separator: "\n").map(String.init)
+            }
+            try await drive.run(
+                Self.draw + "draw a.png 300 200; draw b.png 200 300; cp $SCRATCH/?.png ."
+            )
+            try await eventually("both have two files", within: .seconds(30)) {
+                try await drive.run("test -d \"$CLOUD/.cloudfs/thumbnails\" && echo yes || true")
+                    == "yes"
+            }
+            try await eventually("both have two files", within: .seconds(30)) {
+                try await pictures().count == 4
+            }
+            let before = try await pictures()
+            try await drive.run("cp b.png $SCRATCH/c.png; cat $SCRATCH/a.png > b.png; rm a.png")
+            try await eventually("b has others", within: .seconds(60)) {
+                let now = try await pictures()
+                // Those of a go when the drive looks for what is gone.
+                return Set(now).subtracting(before).count == 2 && now.count == 4
+            }
+            try await drive.drain()
+            let again = try await drive.restart()
+            try await eventually("those of a are gone", within: .seconds(60)) {
+                try await pictures().count == 2
+            }
+            #expect(try await again.names() == ["b.png"])
+        }
+    }
+
     @Test func `a camera's picture is shown of a photo that no device has seen`() async throws {
         try await TestDrive.with(["--hydration", "partial"]) { drive in
             try await drive.run(Self.draw + "draw photo.jpg 2400 1800; draw small.jpg 160 120")

@@ -17,6 +17,19 @@ struct ResidencyTotals: Sendable, Equatable {
 }
 
 extension CatalogReader {
+    /// Whether any item is, or is about to be, of that content in the cloud. Looks at all items.
+    func isKnown(content: String) throws -> Bool {
+        try Bool.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM base WHERE content_version = ?1)
+                        OR EXISTS (SELECT 1 FROM newer WHERE content_version = ?1)
+                    """
+            ),
+            arguments: [content]
+        ) ?? true
+    }
+
     /// The present ranges of a partial file, as last flushed.
     func ranges(of id: ItemID) throws -> [Range<Int64>] {
         try Row.fetchAll(

@@ -31,7 +31,8 @@ final class ThumbnailMaker: Sendable {
     private static let limit = Duration.seconds(30)
     /// What one may use: 2 GiB of addresses, 20 s of a processor, 256 MiB in a file, 256 files.
     private static let bounds = [
-        "/usr/bin/prlimit", "--as=2147483648", "--cpu=20", "--fsize=268435456", "--nofile=256",
+        "/usr/bin/nice", "-n", "10", "/usr/bin/prlimit", "--as=2147483648", "--cpu=20",
+        "--fsize=268435456", "--nofile=256",
         "--core=0", "--",
     ]
     /// Said by the script when the content is at fault.

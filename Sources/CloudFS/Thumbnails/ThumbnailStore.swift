@@ -15,6 +15,9 @@ struct ThumbnailToken: Hashable, Sendable {
         rawValue = "v:" + version.content
     }
 
+    /// The content's token in the cloud; `nil` for what only this machine has.
+    var version: String? { rawValue.hasPrefix("v:") ? String(rawValue.dropFirst(2)) : nil }
+
     /// What only this machine has: one state of one content file.
     init?(_ item: Item) {
         guard item.content.generation != 0 else { return nil }
@@ -80,9 +83,16 @@ final class ThumbnailStore: Sendable {
         CREATE INDEX IF NOT EXISTS thumbnail_age ON thumbnail(noted, bytes, is_sent);
         CREATE INDEX IF NOT EXISTS thumbnail_unsent ON thumbnail(item)
             WHERE is_sent = 0 AND bytes > 0;
+        CREATE TABLE IF NOT EXISTS retired (token TEXT PRIMARY KEY) WITHOUT ROWID;
+        CREATE TRIGGER IF NOT EXISTS thumbnail_retired AFTER DELETE ON thumbnail
+            WHEN old.is_sent = 1 AND old.bytes > 0 AND old.token LIKE 'v:%'
+            BEGIN INSERT OR IGNORE INTO retired VALUES (old.token); END;
         """
 
     private static func column(_ size: ThumbnailSize) -> String { "image\(size.rawValue)" }
+
+    /// Whether there ever was a thumbnail.
+    var exists: Bool { queue.withLock { $0 != nil } || access(path, F_OK) == 0 }
 
     // MARK: - Reading
 
@@ -169,6 +179,28 @@ final class ThumbnailStore: Sendable {
         }
     }
 
+    /// Items that have a row, in their order.
+    func items(after id: ItemID, limit: Int) throws(CloudFSError) -> [ItemID] {
+        try run { database in
+            try Int64.fetchAll(
+                database,
+                sql: "SELECT item FROM thumbnail WHERE item > ? ORDER BY item LIMIT ?",
+                arguments: [id.rawValue, limit]
+            ).map { ItemID($0) }
+        }
+    }
+
+    /// What pictures in the cloud show that no row shows any more; items may have it still.
+    func retired(limit: Int) throws(CloudFSError) -> [ThumbnailToken] {
+        try run { database in
+            try String.fetchAll(
+                database,
+                sql: "SELECT token FROM retired LIMIT ?",
+                arguments: [limit]
+            ).map { ThumbnailToken(rawValue: $0) }
+        }
+    }
+
     // MARK: - Changing
 
     /// Stores pictures, in place of all that showed another content.
@@ -217,6 +249,17 @@ final class ThumbnailStore: Sendable {
                 sql: "UPDATE thumbnail SET token = ?, is_sent = 0 WHERE item = ?",
                 arguments: [token.rawValue, id.rawValue]
             )
+        }
+    }
+
+    func forgetRetired(_ tokens: [ThumbnailToken]) throws(CloudFSError) {
+        try run { database in
+            for token in tokens {
+                try database.execute(
+                    sql: "DELETE FROM retired WHERE token = ?",
+                    arguments: [token.rawValue]
+                )
+            }
         }
     }
 

@@ -199,5 +199,6 @@ extension Thumbnails {
             }
         }
         try await drive.pool.engine { try self.store.markSent(id, token) }
+        retiring.raise()
     }
 }

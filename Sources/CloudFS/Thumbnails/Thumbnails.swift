@@ -62,13 +62,15 @@ final class Thumbnails: Sendable {
     let store: ThumbnailStore
     let maker = ThumbnailMaker()
     private let use: Use
-    private let mayWrite: Bool
+    let mayWrite: Bool
     private let thumbnailers: Thumbnailers
     let staging: String
     /// One program at a time: what is made for nobody in particular leaves the machine to others.
     let workshop: BlockingPool
     let state = Mutex(State())
     let wake = Signal()
+    /// Raised when pictures in the cloud may show nothing any more.
+    let retiring = Signal()
 
     init(
         _ surroundings: Surroundings,
@@ -189,7 +191,11 @@ final class Thumbnails: Sendable {
     func noticeConnected() async {
         guard use != .off, mayWrite else { return }
         do throws(CloudFSError) {
-            notice(try await drive.pool.engine { try self.store.unsent(limit: Self.mostQueued) })
+            let unsent = try await drive.pool.engine {
+                self.store.exists ? try self.store.unsent(limit: Self.mostQueued) : []
+            }
+            notice(unsent)
+            retiring.raise()
         } catch {
             drive.logger.warning("thumbnails cannot be read", metadata: ["error": "\(error)"])
         }
@@ -207,7 +213,9 @@ final class Thumbnails: Sendable {
     }
 
     private func work() async {
+        guard use != .off else { return }
         await withDiscardingTaskGroup { group in
+            group.addTask { await self.sweep() }
             while !Task.isCancelled {
                 guard let (id, isAsked) = next() else {
                     await wake.wait(atMost: untilLater())

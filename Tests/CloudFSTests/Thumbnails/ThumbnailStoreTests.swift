@@ -63,6 +63,29 @@ import Testing
         #expect(try store.record(of: id) == nil)
     }
 
+    @Test func `what shows a version no longer is noted, if the cloud has pictures of it`() throws {
+        let folder = try TemporaryDirectory()
+        let store = ThumbnailStore(path: folder.path("thumbnails.sqlite"))
+        #expect(!store.exists)
+        let other = ThumbnailToken(rawValue: "v:2")
+        try store.put([.normal: try image(1)], of: ItemID(1), record(isSent: true))
+        try store.put([.normal: try image(2)], of: ItemID(2), record(.madeHere, other))
+        try store.put(
+            [:],
+            of: ItemID(3),
+            record(.failed, ThumbnailToken(rawValue: "v:3"), isSent: true)
+        )
+        #expect(store.exists)
+        #expect(try store.items(after: ItemID(1), limit: 9) == [ItemID(2), ItemID(3)])
+        #expect(try store.retired(limit: 9).isEmpty)
+        for id in Int64(1)...3 { try store.remove(ItemID(id)) }
+        #expect(try store.retired(limit: 9) == [Self.token])
+        #expect(Self.token.version == "1")
+        #expect(ThumbnailToken(rawValue: "l:1:2:3").version == nil)
+        try store.forgetRetired([Self.token])
+        #expect(try store.retired(limit: 9).isEmpty)
+    }
+
     @Test func `a damaged file is thrown away`() throws {
         let folder = try TemporaryDirectory()
         let path = folder.path("thumbnails.sqlite")
