@@ -17,7 +17,9 @@ struct ResidencyTotals: Sendable, Equatable {
 }
 
 extension CatalogReader {
-    /// Whether any item is, or is about to be, of that content in the cloud. Looks at all items.
+    /// Whether any item is, or is about to be, of that content in the cloud.
+    ///
+    /// Looks at all items.
     func isKnown(content: String) throws -> Bool {
         try Bool.fetchOne(
             database.cachedStatement(
