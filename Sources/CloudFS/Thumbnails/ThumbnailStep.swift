@@ -12,6 +12,8 @@ struct ThumbnailFacts: Sendable {
     var local: ThumbnailToken?
     /// What is stored, whichever content it shows.
     var record: ThumbnailRecord?
+    /// Whether somebody wants to see it: no request is made for what only passes by.
+    var isAsked: Bool
     /// Whether somebody asked for more than folders show.
     var wantsBig: Bool
     var isOnline: Bool
@@ -70,9 +72,9 @@ enum ThumbnailStep: Sendable, Equatable {
     private static func begin(_ facts: ThumbnailFacts) -> ThumbnailStep {
         // It takes no request, works offline, and looks as the content does.
         if facts.isReadable, !facts.tokens.isEmpty, facts.canBeMade { return .make }
-        guard facts.version != nil, facts.isOnline, !facts.isReadable || !facts.canBeMade else {
-            return .nothing
-        }
+        guard facts.isAsked, facts.version != nil, facts.isOnline,
+            !facts.isReadable || !facts.canBeMade
+        else { return .nothing }
         if let record = facts.record, [.absent, .peeked].contains(record.source),
             facts.tokens.contains(record.token), isRecent(record, facts.now)
         {

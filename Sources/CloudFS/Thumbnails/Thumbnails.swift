@@ -296,17 +296,21 @@ final class Thumbnails: Sendable {
             return (item, try reader.surroundings(of: id))
         }
         guard let (item, known) = found, item.size > 0, let name = known.name else { return nil }
+        // What programs write is looked at each time it is sent: most of it has no picture.
+        let canBeMade = use == .full && !ways(for: name).isEmpty
+        guard isAsked || canBeMade || store.exists else { return nil }
         let isClean = item.content.cleanliness == .clean
         let now = drive.clocks.now()
         let isPossible = state.withLock { $0.unavailableUntil.map { $0 < now } ?? true }
         return ThumbnailFacts(
-            canBeMade: use == .full && isPossible && !ways(for: name).isEmpty,
+            canBeMade: canBeMade && isPossible,
             canPeek: isAsked && use == .full && isPossible && thumbnailers.hasVips
                 && drive.type(String(decoding: name, as: UTF8.self)) == "image/jpeg",
             isReadable: item.content.residency == .resident && (isClean || isAsked),
             version: isClean ? known.baseVersion : nil,
             local: ThumbnailToken(item),
             record: try store.record(of: id),
+            isAsked: isAsked,
             wantsBig: wantsBig,
             isOnline: drive.isOnline() && drive.provider.sidecars != nil,
             mayWrite: mayWrite && use == .full,

@@ -16,6 +16,7 @@ import Testing
             version: Self.version,
             local: Self.local,
             record: nil,
+            isAsked: true,
             wantsBig: false,
             isOnline: true,
             mayWrite: true,
@@ -86,6 +87,21 @@ import Testing
         // A clock that was set back must not keep it away for years.
         #expect(placeholder(record(.absent, [], age: .seconds(-9_999))) == .fetch(isSmall: true))
         #expect(placeholder(record(.cloud, ThumbnailSize.small)) == .nothing)
+    }
+
+    @Test func `what passes by is made, adopted and sent, and never asked for`() {
+        func passing(_ change: (inout ThumbnailFacts) -> Void) -> ThumbnailStep {
+            step {
+                $0.isAsked = false
+                change(&$0)
+            }
+        }
+        #expect(passing { _ in } == .make)
+        #expect(passing { $0.canBeMade = false } == .nothing)
+        #expect(passing { $0.isReadable = false } == .nothing)
+        #expect(passing { $0.record = record(.madeHere, isSent: false) } == .send)
+        let local = record(.given, of: Self.local, isSent: false)
+        #expect(passing { $0.record = local } == .adopt(ThumbnailToken(Self.version)))
     }
 
     @Test func `a photo that no device has shown is looked into, once`() {
