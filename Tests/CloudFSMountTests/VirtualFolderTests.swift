@@ -18,7 +18,7 @@ struct VirtualFolderTests {
             #expect(try await drive.names() == ["docs", "plan.txt"])
             #expect(
                 try await drive.names(".cloudfs")
-                    == ["by-id", "conflicts", "favorites", "pinned", "recents", "tags"]
+                    == ["by-id", "conflicts", "favorites", "pinned", "recents", "search", "tags"]
             )
             try await drive.run(
                 """

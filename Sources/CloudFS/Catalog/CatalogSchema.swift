@@ -35,6 +35,9 @@ enum CatalogSchema {
             try database.execute(sql: eighth)
             try CatalogWriter(database: database).indexTags()
         }
+        migrator.registerMigration("9") { database in
+            try database.execute(sql: ninth)
+        }
         return migrator
     }
 
@@ -221,5 +224,14 @@ enum CatalogSchema {
             value BLOB,
             PRIMARY KEY (item, name)
         ) WITHOUT ROWID;
+        """
+
+    /// The texts of queries that have folders, by numbers that never come again.
+    private static let ninth = """
+        CREATE TABLE search (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            query TEXT NOT NULL UNIQUE,
+            used INTEGER NOT NULL
+        );
         """
 }

@@ -16,16 +16,35 @@ extension Filesystem {
         inVirtual folder: ItemID
     ) throws(CloudFSError) -> LookupResult {
         let node = try node(folder)
-        if node == .folder(.recents) { storeUses() }
-        guard let found = try virtual.find(name, in: node, of: catalog) else {
-            return .absent(isCacheable: false)
-        }
+        if node.showsUses { storeUses() }
+        guard let found = try find(name, in: node) else { return .absent(isCacheable: false) }
         do throws(CloudFSError) {
             let attributes = try attributes(ofVirtual: found.id)
             return .found(Entry(attributes: attributes, isCacheable: false))
         } catch  where error.code == .notFound {
             return .absent(isCacheable: false)
         }
+    }
+
+    /// What has a name in a folder; a text that is no query has no folder.
+    private func find(
+        _ name: ItemName,
+        in folder: VirtualNode
+    ) throws(CloudFSError) -> VirtualNode? {
+        do throws(CloudFSError) {
+            return try virtual.find(name, in: folder, of: catalog, plan: planOfSearch)
+        } catch  where folder == .folder(.search) {
+            guard error.code == .invalidArgument else {
+                logger.warning("a query gets no folder", metadata: ["error": "\(error)"])
+                throw error
+            }
+            logger.debug("no query has that text", metadata: ["error": "\(error)"])
+            return nil
+        }
+    }
+
+    private func planOfSearch(_ text: String) throws(CloudFSError) -> QueryPlan {
+        try plan(for: text)
     }
 
     private func node(_ id: ItemID) throws(CloudFSError) -> VirtualNode {
@@ -56,6 +75,9 @@ extension Filesystem {
         guard case .link(let item, let depth) = node else {
             if case .tag(let tag) = node, try reader.tag(tag) == nil {
                 throw CloudFSError(.notFound, "nothing has that tag any more", item: node.id)
+            }
+            if case .search(let search) = node, try reader.search(search) == nil {
+                throw VirtualFolders.forgotten(node.id)
             }
             return folderAttributes(of: node, like: try reader.existing(.root).item)
         }
@@ -138,7 +160,7 @@ extension Filesystem {
         guard node.isFolder else {
             throw CloudFSError(.notDirectory, "not a folder", item: id)
         }
-        if node == .folder(.recents) { storeUses() }
+        if node.showsUses { storeUses() }
         if let request, request.isRepeated, let handle = handles.folder(openedBy: request.mark) {
             return OpenedFolder(item: id, handle: handle, keepsCache: false)
         }
@@ -208,14 +230,13 @@ extension Filesystem {
                     VirtualChild(position: tag.id, name: $0, node: .tag(tag.id))
                 }
             }
-        case .folder, .tag:
-            var depth = 2
-            if case .tag = node { depth = 3 }
-            return try virtual.listing(of: node, in: catalog).entries(after: ItemID(position)).map {
+        case .folder, .tag, .search:
+            let listing = try virtual.listing(of: node, in: catalog, plan: planOfSearch)
+            return listing.entries(after: ItemID(position)).map {
                 VirtualChild(
                     position: $0.item.rawValue,
                     name: $0.name,
-                    node: .link($0.item, depth: depth)
+                    node: .link($0.item, depth: node.depthOfLinks)
                 )
             }
         case .link: return []

@@ -15,10 +15,14 @@ final class VirtualFolders: Sendable {
     private let kept = Mutex<[VirtualNode: Kept]>([:])
     private let changes = Atomic<UInt64>(0)
     private let uses = Atomic<UInt64>(0)
+    /// Folders of queries that were used since one was added, the latest last.
+    private let searches = Mutex<[Int64]>([])
 
     /// The most links of a folder, and the most folders of tags.
     static let capacity = 1_000
     private static let mostKept = 8
+    /// How many queries have folders.
+    static let mostSearches = 256
     /// A listing is not believed for longer, whatever is heard of changes: of those that another
     /// device made to attributes nothing is heard.
     private static let memory = Duration.seconds(1)
@@ -36,13 +40,18 @@ final class VirtualFolders: Sendable {
     /// Which state of things a listing is of: others are made anew.
     private func state(for node: VirtualNode) -> UInt64 {
         let changes = changes.load(ordering: .relaxed)
-        return node == .folder(.recents) ? changes &+ uses.load(ordering: .relaxed) : changes
+        return node.showsUses ? changes &+ uses.load(ordering: .relaxed) : changes
     }
 
     /// The links of a folder; none for one that has no links.
     ///
-    /// - Throws: `notFound` for the folder of a tag that nothing has.
-    func listing(of node: VirtualNode, in catalog: Catalog) throws(CloudFSError) -> VirtualListing {
+    /// - Parameter plan: How the query that a text means is answered.
+    /// - Throws: `notFound` for the folder of a tag that nothing has, or of a forgotten query.
+    func listing(
+        of node: VirtualNode,
+        in catalog: Catalog,
+        plan: (String) throws(CloudFSError) -> QueryPlan
+    ) throws(CloudFSError) -> VirtualListing {
         let (now, current) = (elapsed(), state(for: node))
         let known = kept.withLock { kept -> VirtualListing? in
             guard let own = kept[node], own.changes == current, now - own.since < Self.memory
@@ -50,7 +59,7 @@ final class VirtualFolders: Sendable {
             return own.listing
         }
         if let known { return known }
-        let members = try catalog.read { try Self.members(of: node, $0) }
+        let members = try catalog.read { try Self.members(of: node, $0, plan) }
         let listing = VirtualListing(members)
         kept.withLock { kept in
             if kept.count >= Self.mostKept { kept = [:] }
@@ -61,7 +70,8 @@ final class VirtualFolders: Sendable {
 
     private static func members(
         of node: VirtualNode,
-        _ reader: CatalogReader
+        _ reader: CatalogReader,
+        _ plan: (String) throws(CloudFSError) -> QueryPlan
     ) throws -> [VirtualMember] {
         switch node {
         case .folder(.recents): return try reader.recentItems(limit: capacity)
@@ -73,15 +83,29 @@ final class VirtualFolders: Sendable {
                 throw CloudFSError(.notFound, "nothing has that tag any more", item: node.id)
             }
             return try reader.items(withTag: tag, limit: capacity)
-        case .top, .folder(.tags), .folder(.byID), .link: return []
+        case .search(let search):
+            guard let text = try reader.search(search) else { throw Self.forgotten(node.id) }
+            return try reader.items(found: try plan(text), limit: capacity)
+        case .top, .folder(.tags), .folder(.byID), .folder(.search), .link: return []
         }
     }
 
+    static func forgotten(_ id: ItemID) -> CloudFSError {
+        CloudFSError(
+            .notFound,
+            "the folder of that query was forgotten; look it up again",
+            item: id
+        )
+    }
+
     /// What has a name in a virtual folder.
+    ///
+    /// - Parameter plan: How the query that a text means is answered.
     func find(
         _ name: ItemName,
         in folder: VirtualNode,
-        of catalog: Catalog
+        of catalog: Catalog,
+        plan: (String) throws(CloudFSError) -> QueryPlan
     ) throws(CloudFSError) -> VirtualNode? {
         switch folder {
         case .top: return VirtualFolder(name: name).map { .folder($0) }
@@ -94,13 +118,44 @@ final class VirtualFolders: Sendable {
             else { return nil }
             let item = try catalog.readFew { try $0.namedItem(withDocument: document) }
             return item.map { .link($0, depth: 2) }
-        case .folder:
-            return try listing(of: folder, in: catalog).item(named: name.bytes)
-                .map { .link($0, depth: 2) }
-        case .tag:
-            return try listing(of: folder, in: catalog).item(named: name.bytes)
-                .map { .link($0, depth: 3) }
+        case .folder(.search):
+            guard let text = TagFolderName.tag(named: name) else { return nil }
+            return try search(for: text, in: catalog, plan)
+        case .folder, .tag, .search:
+            return try listing(of: folder, in: catalog, plan: plan).item(named: name.bytes)
+                .map { .link($0, depth: folder.depthOfLinks) }
         case .link: return nil
+        }
+    }
+
+    /// The folder of a query, which is written down when its text is new.
+    ///
+    /// - Throws: `invalidArgument` for what is no query; `readOnly` when the catalog cannot be
+    ///   written.
+    private func search(
+        for text: String,
+        in catalog: Catalog,
+        _ plan: (String) throws(CloudFSError) -> QueryPlan
+    ) throws(CloudFSError) -> VirtualNode {
+        if let known = try catalog.readFew({ try $0.search(for: text) }) {
+            searches.withLock { used in
+                used.removeAll { $0 == known }
+                used.append(known)
+                if used.count > Self.mostSearches { used.removeFirst() }
+            }
+            return .search(known)
+        }
+        // A text that no query has is never stored.
+        _ = try plan(text)
+        let used = searches.withLock { $0 }
+        do throws(CloudFSError) {
+            let added = try catalog.write {
+                try $0.addSearch(text, used: used, keeping: Self.mostSearches)
+            }
+            searches.withLock { $0.removeAll(where: used.contains) }
+            return .search(added)
+        } catch {
+            throw CloudFSError(.readOnly, "the query cannot be written down", cause: error)
         }
     }
 }

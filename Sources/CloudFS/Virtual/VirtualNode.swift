@@ -6,6 +6,7 @@ enum VirtualFolder: Int64, CaseIterable, Sendable {
     case conflicts
     case pinned
     case byID
+    case search
 
     var name: String {
         switch self {
@@ -15,6 +16,7 @@ enum VirtualFolder: Int64, CaseIterable, Sendable {
         case .conflicts: "conflicts"
         case .pinned: "pinned"
         case .byID: "by-id"
+        case .search: "search"
         }
     }
 
@@ -36,6 +38,8 @@ enum VirtualNode: Hashable, Sendable {
     case folder(VirtualFolder)
     /// The folder of a tag, by the tag's number in the catalog.
     case tag(Int64)
+    /// The folder of a query, by the number that the catalog gave its text.
+    case search(Int64)
     /// A link to an item, `depth` folders below the drive's root.
     case link(ItemID, depth: Int)
 
@@ -51,6 +55,7 @@ enum VirtualNode: Hashable, Sendable {
         case tag
         case link2
         case link3
+        case search
     }
 
     var id: ItemID {
@@ -59,6 +64,7 @@ enum VirtualNode: Hashable, Sendable {
             case .top: (.top, 0)
             case .folder(let folder): (.folder, folder.rawValue)
             case .tag(let tag): (.tag, tag)
+            case .search(let search): (.search, search)
             case .link(let item, let depth): (depth == 2 ? .link2 : .link3, item.rawValue)
             }
         return ItemID(Self.mark | kind.rawValue << Self.kindShift | payload & Self.payloadMask)
@@ -77,7 +83,8 @@ enum VirtualNode: Hashable, Sendable {
         case .tag where payload > 0: self = .tag(payload)
         case .link2 where payload > 0: self = .link(ItemID(payload), depth: 2)
         case .link3 where payload > 0: self = .link(ItemID(payload), depth: 3)
-        case .top, .tag, .link2, .link3, nil: return nil
+        case .search where payload > 0: self = .search(payload)
+        case .top, .tag, .link2, .link3, .search, nil: return nil
         }
     }
 
@@ -87,12 +94,29 @@ enum VirtualNode: Hashable, Sendable {
         case .top: .root
         case .folder: VirtualNode.top.id
         case .tag: VirtualNode.folder(.tags).id
+        case .search: VirtualNode.folder(.search).id
         case .link: nil
         }
     }
 
     var isFolder: Bool {
         if case .link = self { false } else { true }
+    }
+
+    /// How many folders below the drive's root the links of this folder are.
+    var depthOfLinks: Int {
+        switch self {
+        case .tag, .search: 3
+        case .top, .folder, .link: 2
+        }
+    }
+
+    /// Whether what it holds depends on when files were opened.
+    var showsUses: Bool {
+        switch self {
+        case .folder(.recents), .search: true
+        case .top, .folder, .tag, .link: false
+        }
     }
 }
 

@@ -4,7 +4,8 @@ import Testing
 
 @Suite struct VirtualNodeTests {
     private static let samples: [VirtualNode] =
-        [.top, .tag(1), .tag(1 << 40)] + VirtualFolder.allCases.map { .folder($0) }
+        [.top, .tag(1), .tag(1 << 40), .search(1), .search(1 << 40)]
+        + VirtualFolder.allCases.map { .folder($0) }
         + [1, 2, 1 << 50].flatMap { id in
             [.link(ItemID(id), depth: 2), .link(ItemID(id), depth: 3)]
         }
@@ -24,7 +25,10 @@ import Testing
             #expect(VirtualNode(ItemID(raw)) == nil)
         }
         let top = VirtualNode.top.id.rawValue
-        for raw in [top + 1, top | 60 << 56, top | 1 << 56, top | 1 << 56 | 99, top | 2 << 56] {
+        for raw in [
+            top + 1, top | 60 << 56, top | 1 << 56, top | 1 << 56 | 99, top | 2 << 56,
+            top | 5 << 56,
+        ] {
             #expect(VirtualNode(ItemID(raw)) == nil, "\(raw)")
         }
     }
