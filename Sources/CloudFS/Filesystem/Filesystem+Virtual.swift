@@ -226,7 +226,7 @@ extension Filesystem {
                 try $0.tags(after: position, limit: VirtualFolders.capacity)
             }
             return tags.compactMap { tag in
-                TagFolderName.name(of: tag.name).map {
+                EscapedName.name(of: tag.name).map {
                     VirtualChild(position: tag.id, name: $0, node: .tag(tag.id))
                 }
             }

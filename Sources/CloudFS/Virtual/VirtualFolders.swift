@@ -110,7 +110,7 @@ final class VirtualFolders: Sendable {
         switch folder {
         case .top: return VirtualFolder(name: name).map { .folder($0) }
         case .folder(.tags):
-            guard let tag = TagFolderName.tag(named: name) else { return nil }
+            guard let tag = EscapedName.text(of: name) else { return nil }
             return try catalog.readFew { try $0.tag(named: tag) }.map { .tag($0) }
         case .folder(.byID):
             guard let text = String(validating: name.bytes, as: UTF8.self),
@@ -119,7 +119,7 @@ final class VirtualFolders: Sendable {
             let item = try catalog.readFew { try $0.namedItem(withDocument: document) }
             return item.map { .link($0, depth: 2) }
         case .folder(.search):
-            guard let text = TagFolderName.tag(named: name) else { return nil }
+            guard let text = EscapedName.text(of: name) else { return nil }
             return try search(for: text, in: catalog, plan)
         case .folder, .tag, .search:
             return try listing(of: folder, in: catalog, plan: plan).item(named: name.bytes)

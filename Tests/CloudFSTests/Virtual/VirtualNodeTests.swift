@@ -42,17 +42,17 @@ import Testing
 
     @Test(arguments: ["red", "big one", "a/b", "100%", "%2F", ".", "..", "日本"])
     func `a tag's folder has a name that leads back to it`(tag: String) throws {
-        let bytes = try #require(TagFolderName.name(of: tag))
+        let bytes = try #require(EscapedName.name(of: tag))
         let name = try ItemName(bytes)
-        #expect(TagFolderName.tag(named: name) == tag)
+        #expect(EscapedName.text(of: name) == tag)
     }
 
     @Test(arguments: ["%", "%2", "%zz", "%61", "%2f"])
     func `a name that no tag has is none`(text: String) throws {
-        #expect(TagFolderName.tag(named: try ItemName(text)) == nil)
+        #expect(EscapedName.text(of: try ItemName(text)) == nil)
     }
 
     @Test func `a tag that is too long for a name has no folder`() {
-        #expect(TagFolderName.name(of: String(repeating: "/", count: 100)) == nil)
+        #expect(EscapedName.name(of: String(repeating: "/", count: 100)) == nil)
     }
 }
