@@ -147,6 +147,7 @@ final class LiveQuery: Sendable {
         var now: Change = [:]
         try await gather { change throws(CloudFSError) in
             now.merge(change) { $1 }
+            try Results.check(now.count)
             return true
         }
         for id in known.items where now[id] == nil { now.updateValue(nil, forKey: id) }
@@ -233,13 +234,16 @@ final class LiveQuery: Sendable {
                 if old == nil { told.added.append(status) }
                 if let old, old.state != mark.state { told.changed.append(status) }
             }
-            guard marks.count <= LiveQuery.mostResults else {
-                throw CloudFSError(
-                    .tooLarge,
-                    "the query finds more than \(LiveQuery.mostResults) items; narrow it"
-                )
-            }
+            try Self.check(marks.count)
             return told
+        }
+
+        static func check(_ count: Int) throws(CloudFSError) {
+            guard count > LiveQuery.mostResults else { return }
+            throw CloudFSError(
+                .tooLarge,
+                "the query finds more than \(LiveQuery.mostResults) items; narrow it"
+            )
         }
     }
 
