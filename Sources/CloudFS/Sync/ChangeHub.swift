@@ -63,6 +63,9 @@ final class ChangeHub: Sendable {
     private struct State {
         var subscribers: [Receiver] = []
         var kernel: Kernel?
+        /// Since when the kernel is waited for, also by those who gave up.
+        var waits: [UInt64: ContinuousClock.Instant] = [:]
+        var nextWait: UInt64 = 0
     }
 
     /// Who passes on to the kernel what that does not know.
@@ -97,12 +100,25 @@ final class ChangeHub: Sendable {
 
     /// Waits until whoever looks through the mount sees what was published so far.
     ///
-    /// No longer than `limit`: the kernel may hold back who tells it.
+    /// No longer than `limit`: the kernel may hold back who tells it. Not at all while it does so.
     func settled(within limit: Duration) async {
-        guard let kernel = state.withLock({ $0.kernel }) else { return }
+        let wait = state.withLock { state -> (kernel: Kernel, number: UInt64)? in
+            guard let kernel = state.kernel else { return nil }
+            let now = ContinuousClock.now
+            guard !state.waits.values.contains(where: { $0 + limit < now }) else { return nil }
+            defer { state.nextWait += 1 }
+            state.waits[state.nextWait] = now
+            return (kernel, state.nextWait)
+        }
+        guard let (kernel, number) = wait else { return }
         do {
-            try await withDeadline(limit, or: CancellationError()) { await kernel.settled() }
+            try await withDeadline(limit, or: CancellationError()) { [self] in
+                await kernel.settled()
+                // Also when nobody waits any more.
+                state.withLock { _ = $0.waits.removeValue(forKey: number) }
+            }
         } catch {
+            // What is told now may be looked for in vain, for once.
             return
         }
     }
