@@ -96,8 +96,8 @@ extension DriveControl {
 
     /// Why a document is not found: what was not listed yet may hold it.
     private func loss(_ reader: CatalogReader) throws -> CloudFSError {
-        guard try reader.unlistedFolderCount() == 0, filesystem.feed.hasCompared else {
-            return CloudFSError(.offline, "the document is not known yet: not all is listed")
+        guard try reader.unlistedFolderCount() == 0, filesystem.feed.isCurrent else {
+            return CloudFSError(.offline, "the document is not known now: not all is listed")
         }
         guard try !reader.hasSketches() else {
             return CloudFSError(

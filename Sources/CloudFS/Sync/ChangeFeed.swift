@@ -24,6 +24,8 @@ final class ChangeFeed: Sendable {
     private struct State {
         /// Folders to be listed again soon.
         var hints: Set<ItemID> = []
+        /// Whether some that were hinted at are being listed.
+        var isFollowing = false
         /// Folders whose listing met something that this machine was changing itself.
         var blurred: Set<ItemID> = []
         /// What the last listings of folders left out: it may be missing elsewhere.
@@ -61,6 +63,13 @@ final class ChangeFeed: Sendable {
 
     /// Whether the whole container was compared since the connection was made.
     var hasCompared: Bool { state.withLock { $0.compared == $0.occasions } }
+
+    /// Whether nothing that was heard of the cloud waits to be compared.
+    var isCurrent: Bool {
+        state.withLock {
+            $0.compared == $0.occasions && $0.hints.isEmpty && !$0.isFollowing && $0.flights.isEmpty
+        }
+    }
 
     /// Notes that everything must be compared, also if a comparison is under way.
     private func needComparison() { state.withLock { $0.occasions += 1 } }
@@ -347,6 +356,7 @@ final class ChangeFeed: Sendable {
             let batch = state.withLock { state in
                 let batch = state.hints.prefix(256)
                 state.hints.subtract(batch)
+                state.isFollowing = !batch.isEmpty
                 return Array(batch)
             }
             guard !batch.isEmpty else {
