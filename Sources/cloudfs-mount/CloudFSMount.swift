@@ -20,6 +20,10 @@ import Glibc
         _ given: [String],
         isHelper: Bool
     ) async throws(CloudFSError) -> Int32 {
+        if given.first == Announcement.flag {
+            Announcement.run(Array(given.dropFirst()))
+            return 0
+        }
         var words = given
         if isHelper {
             let request = try MountConfiguration.HelperArguments.translate(given)

@@ -129,17 +129,7 @@ struct MIMEDatabase: Sendable {
 
     /// A file's text; empty where there is none, or none that could be meant.
     private static func text(of path: String) -> String {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard descriptor >= 0 else { return "" }
-        defer { close(descriptor) }
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 1 << 16)
-        while bytes.count <= longestFile {
-            let count = read(descriptor, &buffer, buffer.count)
-            guard count > 0 else { break }
-            bytes += buffer[..<count]
-        }
-        return bytes.count > longestFile ? "" : String(decoding: bytes, as: UTF8.self)
+        FileBytes.read(path, atMost: longestFile).map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 
     private static let common = """

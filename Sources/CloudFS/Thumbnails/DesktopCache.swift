@@ -162,24 +162,15 @@ struct DesktopCache: Sendable {
         guard file >= 0 else { throw failure("a thumbnail") }
         defer { close(file) }
         if let owner { fchown(file, owner.user, owner.group) }
-        var written = 0
-        while written < bytes.count {
-            let count = bytes.withUnsafeBytes {
-                Glibc.write(file, $0.baseAddress?.advanced(by: written), $0.count - written)
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else {
-                let error = failure("a thumbnail")
-                unlinkat(folder, staged, 0)
-                throw error
-            }
-            written += count
+        let number = FileBytes.write(bytes, to: file)
+        guard number == 0 else {
+            unlinkat(folder, staged, 0)
+            throw failure("a thumbnail", number)
         }
         guard renameat(folder, staged, folder, name) == 0 else { throw failure("a thumbnail") }
     }
 
-    private static func failure(_ what: String) -> CloudFSError {
-        let number = errno
+    private static func failure(_ what: String, _ number: Int32 = errno) -> CloudFSError {
         let reason = String(cString: strerror(number))
         return CloudFSError(
             .ofDisk(number) ?? .denied,

@@ -1,6 +1,4 @@
-import CLinux
 import Collections
-import Glibc
 import Synchronization
 
 /// Filling the desktop's cache for folders that are opened, before a file manager begins to read
@@ -33,7 +31,7 @@ final class DesktopThumbnails: Sendable {
     private let staging: String
     /// The attribute whose setting changes nothing.
     private let announcement: String
-    /// A thread for calls that this drive has to answer.
+    /// A thread that waits for processes which this drive has to answer.
     private let announcers: BlockingPool
 
     private var drive: Thumbnails.Surroundings { thumbnails.drive }
@@ -191,7 +189,7 @@ final class DesktopThumbnails: Sendable {
         guard !jobs.isEmpty else { return }
         let pictures = try await thumbnails.workshop.engine { () throws -> Pictures in
             try StagedFile.with(jobs.map(\.image.bytes), inFolder: self.staging) {
-                self.thumbnails.maker.convert(self.staging, to: ThumbnailSize.small)
+                try self.thumbnails.maker.convert(self.staging, to: ThumbnailSize.small)
             }
         }
         try await drive.pool.engine {
@@ -203,24 +201,15 @@ final class DesktopThumbnails: Sendable {
                 }
             }
         }
-        try await announcers.engine {
-            for number in pictures.keys where jobs.indices.contains(number) {
-                self.announce(jobs[number])
+        let shown = pictures.keys.filter(jobs.indices.contains).compactMap { number in
+            jobs[number].subjects.first.map {
+                Announcement.Place(item: jobs[number].item, path: $0.path)
             }
         }
-    }
-
-    /// Has file managers look again, which gave up on the item before its picture was there: a
-    /// call through the mount is what they hear of.
-    ///
-    /// What is at the path must be the item: the drive may be unmounted by now.
-    private func announce(_ job: Job) {
-        guard let path = job.subjects.first?.path else { return }
-        var status = stat()
-        guard stat(path, &status) == 0, status.st_ino == UInt(job.item.rawValue) else { return }
-        let value: [UInt8] = [UInt8(ascii: "1")]
-        // It fails for files that may not be written; their pictures are shown with the next view.
-        _ = clinux_setxattr(path, announcement, value, value.count)
+        guard !shown.isEmpty else { return }
+        try await announcers.engine { [announcement] in
+            try Announcement.make(of: shown, by: announcement)
+        }
     }
 
     private typealias Pictures = [Int: [ThumbnailSize: [UInt8]]]

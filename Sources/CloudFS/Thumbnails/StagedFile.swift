@@ -7,13 +7,13 @@ enum StagedFile {
     static func with<Value>(
         _ files: [[UInt8]],
         inFolder path: String,
-        _ body: () -> Value
-    ) throws(CloudFSError) -> Value {
+        _ body: () throws -> Value
+    ) throws -> Value {
         discard(path)
         guard mkdir(path, 0o700) == 0 else { throw failure() }
         defer { discard(path) }
         for (number, bytes) in files.enumerated() { try write(bytes, to: "\(path)/\(number)") }
-        return body()
+        return try body()
     }
 
     /// Removes a folder; also one of a daemon that was killed.
@@ -40,24 +40,15 @@ enum StagedFile {
         let descriptor = open(path, flags, 0o600)
         guard descriptor >= 0 else { throw failure() }
         defer { close(descriptor) }
-        var written = 0
-        while written < bytes.count {
-            let count = bytes.withUnsafeBytes {
-                Glibc.write(descriptor, $0.baseAddress?.advanced(by: written), $0.count - written)
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else {
-                let error = failure()
-                unlink(path)
-                throw error
-            }
-            written += count
+        let number = FileBytes.write(bytes, to: descriptor)
+        guard number == 0 else {
+            unlink(path)
+            throw failure(number)
         }
     }
 
-    private static func failure() -> CloudFSError {
-        let number = errno
-        return CloudFSError(
+    private static func failure(_ number: Int32 = errno) -> CloudFSError {
+        CloudFSError(
             .ofDisk(number) ?? .internalFailure,
             "a file cannot be staged: \(String(cString: strerror(number)))"
         )

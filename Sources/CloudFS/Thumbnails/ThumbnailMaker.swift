@@ -82,8 +82,11 @@ final class ThumbnailMaker: Sendable {
     /// Blocks while one program makes all of them: starting it takes longer than what it does.
     ///
     /// - Returns: What could be made, by number.
-    func convert(_ path: String, to sizes: [ThumbnailSize]) -> [Int: [ThumbnailSize: [UInt8]]] {
-        guard !hasEnded.withLock({ $0 }) else { return [:] }
+    /// - Throws: Why the program could not be run.
+    func convert(
+        _ path: String,
+        to sizes: [ThumbnailSize]
+    ) throws(ChildRun.Failure) -> [Int: [ThumbnailSize: [UInt8]]] {
         let list = sizes.map { String($0.rawValue) }.joined(separator: " ")
         let child = child(
             Self.conversion,
@@ -92,8 +95,7 @@ final class ThumbnailMaker: Sendable {
             named: "folder",
             atMost: Self.mostConversionBytes
         )
-        guard let output = try? child.output() else { return [:] }
-        return ConversionText.pictures(output)
+        return ConversionText.pictures(try child.output())
     }
 
     /// A name that says no more than what kind of file it is.

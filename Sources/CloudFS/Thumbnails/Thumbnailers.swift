@@ -62,11 +62,7 @@ struct Thumbnailers: Sendable {
     }
 
     private static func text(_ path: String) -> String? {
-        guard let file = fopen(path, "re") else { return nil }
-        defer { fclose(file) }
-        var bytes = [UInt8](repeating: 0, count: mostBytes)
-        let count = fread(&bytes, 1, bytes.count, file)
-        return String(decoding: bytes[..<count], as: UTF8.self)
+        FileBytes.read(path, atMost: mostBytes).map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// - Returns: `nil` for what is no such file, or whose program is not there.

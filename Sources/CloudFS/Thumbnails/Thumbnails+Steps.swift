@@ -174,7 +174,7 @@ extension Thumbnails {
     private func askLater(_ id: ItemID, after attempts: Int) {
         let time = drive.clocks.now() + ThumbnailStep.absence(after: attempts)
         state.withLock { state in
-            if state.later.count < Self.mostQueued { state.later[id] = time }
+            if state.later.count < Self.mostLater { state.later[id] = time }
         }
         wake.raise()
     }

@@ -11,6 +11,7 @@ extension Thumbnails {
             do throws(CloudFSError) {
                 if drive.clocks.elapsed() >= lookAgain {
                     try await forgetGoneItems()
+                    await noticeUnsent()
                     lookAgain = drive.clocks.elapsed() + Self.sweepInterval
                 }
                 while try await removeRetired() {}

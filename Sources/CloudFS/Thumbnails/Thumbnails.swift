@@ -50,9 +50,12 @@ final class Thumbnails: Sendable {
 
     /// More would be forgotten anyway before anybody looks.
     static let mostQueued = 2_000
+    /// Of how many the cloud is asked again without anybody's asking: those somebody looks at.
+    static let mostLater = 64
     private static let parallel = 4
-    /// How much of a photo is looked into for its small picture: a camera's header and more.
-    static let peekedBytes: Int64 = 128 << 10
+    /// How much of a photo is looked into for its small picture: a camera's header has less than
+    /// 64 KiB, as its length is written in two bytes.
+    static let peekedBytes: Int64 = 66 << 10
     /// After how many answers that there is none nobody is waited for any more.
     static let mostAttempts = 6
     /// Steps from nothing to a picture that is here and in the cloud, and some to spare.
@@ -187,15 +190,19 @@ final class Thumbnails: Sendable {
         wake.raise()
     }
 
-    /// The cloud is reached: what was not sent is.
+    /// The cloud is reached: what was not sent is, and what is gone goes there too.
     func noticeConnected() async {
+        await noticeUnsent()
+        retiring.raise()
+    }
+
+    func noticeUnsent() async {
         guard use != .off, mayWrite else { return }
         do throws(CloudFSError) {
             let unsent = try await drive.pool.engine {
                 self.store.exists ? try self.store.unsent(limit: Self.mostQueued) : []
             }
             notice(unsent)
-            retiring.raise()
         } catch {
             drive.logger.warning("thumbnails cannot be read", metadata: ["error": "\(error)"])
         }
@@ -278,7 +285,8 @@ final class Thumbnails: Sendable {
             }
         } catch {
             // The next one who asks, or the next connection, begins again.
-            drive.logger.debug(
+            drive.logger.log(
+                level: error.isTransient ? .debug : .notice,
                 "a thumbnail has to wait",
                 metadata: ["item.id": "\(id)", "error": "\(error)"]
             )
