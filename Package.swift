@@ -35,9 +35,15 @@ let package = Package(
             pkgConfig: "expat",
             providers: [.apt(["libexpat1-dev"])]
         ),
+        .systemLibrary(
+            name: "CArchive",
+            pkgConfig: "libarchive",
+            providers: [.apt(["libarchive-dev"])]
+        ),
         .target(
             name: "CloudFS",
             dependencies: [
+                "CArchive",
                 "CExpat",
                 "CFuse",
                 "CLinux",

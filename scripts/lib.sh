@@ -7,7 +7,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # What every build and every mount needs. The compiler and its libraries are named because
 # Swift links with them and the toolchain's archive does not bring them.
 build_packages=(
-    binutils ca-certificates g++ git libexpat1-dev libfuse3-dev libsqlite3-dev pkg-config zlib1g-dev
+    binutils ca-certificates g++ git libarchive-dev libexpat1-dev libfuse3-dev libsqlite3-dev
+    pkg-config zlib1g-dev
 )
 mount_packages=(fuse3)
 # What the toolchain's own programs link with; only installed where they do not start.

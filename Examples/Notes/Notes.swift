@@ -12,6 +12,9 @@ import Glibc
 ///
 /// Lines are saved by themselves after two seconds, when somebody else is about to read the file,
 /// and at the end of input. What others write, here or on another device, is printed.
+///
+/// A name that ends in `.notebook` is that of a package: a folder with the notes and a picture of
+/// them, of which other devices get all or nothing.
 @main
 struct Notes {
     static func main() async {
@@ -38,7 +41,8 @@ struct Notes {
     /// Reads by coordinated access: whoever has the notebook open saves it first.
     private static func show(_ url: URL) async throws {
         let text = try await FileCoordinator().coordinate(readingItemAt: url) { url in
-            try String(contentsOf: url, encoding: .utf8)
+            let notes = url.pathExtension == "notebook" ? url.appending(path: "notes.txt") : url
+            return try String(contentsOf: notes, encoding: .utf8)
         }
         print(text, terminator: "")
     }
@@ -46,12 +50,15 @@ struct Notes {
     /// Adds what only other versions hold, and removes those.
     private static func merge(_ url: URL) async throws {
         let current = try await FileVersion.currentVersionOfItem(at: url)
-        let document = Document<NoteList>(fileURL: current.url)
+        let document = NoteList.document(at: current.url)
         try await document.open()
         for version in try await FileVersion.unresolvedConflictVersionsOfItem(at: url) {
-            let other = try NoteList(contents: try Data(contentsOf: version.url))
+            let other = NoteList.document(at: version.url)
+            try await other.open()
+            let notes = await other.content.notes
+            try await other.close()
             try await document.edit { content in
-                content.notes += other.notes.filter { !content.notes.contains($0) }
+                content.notes += notes.filter { !content.notes.contains($0) }
             }
             say("merged what \(version.localizedNameOfSavingComputer ?? "another device") wrote")
         }
@@ -110,13 +117,27 @@ struct Notes {
 }
 
 /// Lines, one note each.
-struct NoteList: DocumentContent {
+struct NoteList: PackageContent {
     var notes: [String] = []
 
     init() {}
 
     init(contents: Data) throws {
         notes = String(decoding: contents, as: UTF8.self).split(separator: "\n").map(String.init)
+    }
+
+    init(files: [String: Data]) throws {
+        try self.init(contents: files["notes.txt"] ?? Data())
+    }
+
+    func files() -> [String: Data] {
+        var files = ["notes.txt": contents()]
+        files["pictures/page.png"] = thumbnail()
+        return files
+    }
+
+    static func document(at url: URL) -> Document<NoteList> {
+        url.pathExtension == "notebook" ? Document(packageURL: url) : Document(fileURL: url)
     }
 
     func contents() -> Data { Data(notes.map { $0 + "\n" }.joined().utf8) }
@@ -142,7 +163,7 @@ actor Notebook {
     private var isInConflict = false
 
     init(_ url: URL) {
-        document = Document(fileURL: url)
+        document = NoteList.document(at: url)
     }
 
     func add(_ line: String) async throws {

@@ -97,6 +97,7 @@ struct MountCommand: ParsableCommand {
     @Option(name: .of(.progressiveLimit), help: .of(.progressiveLimit))
     var progressiveLimit: String?
     @Option(name: .of(.ignore), help: .of(.ignore)) var ignore: [String] = []
+    @Option(name: .of(.package), help: .of(.package)) var packages: [String] = []
     @Option(name: .of(.simulateLatency), help: .of(.simulateLatency))
     var simulateLatency: String?
     @Option(name: .of(.simulateBandwidth), help: .of(.simulateBandwidth))
@@ -174,6 +175,7 @@ struct MountCommand: ParsableCommand {
         case .thumbnailCache: Self.list(thumbnailCache)
         case .progressiveLimit: Self.list(progressiveLimit)
         case .ignore: ignore
+        case .package: packages
         case .endpoint: Self.list(endpoint)
         case .region: Self.list(region)
         case .profile: Self.list(profile)

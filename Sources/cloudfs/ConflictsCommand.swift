@@ -109,11 +109,11 @@ struct ShowConflict: AsyncParsableCommand {
     @Argument(help: "The document, or one of its versions.", completion: .file())
     var file: String
 
-    @Flag(help: "Compare each version with the document, as diff -u does; this downloads them.")
+    @Flag(help: "Compare each version with the document, as diff -ru does; this downloads them.")
     var diff = false
 
     func run() async throws {
-        let comparison = ChildCommand(["diff", "-u", "--"])
+        let comparison = ChildCommand(["diff", "-ru", "--"])
         let conflict = try await Conflict(file)
         guard diff else {
             Terminal.output.line(conflict.file(conflict.group.path).printable)

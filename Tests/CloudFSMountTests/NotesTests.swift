@@ -49,37 +49,41 @@ struct NotesTests {
         }
     }
 
-    @Test func `two programs and another device write one notebook, and hear of each other`()
-        async throws
-    {
-        try await TestDrive.with(slots: 2) { drive in
-            try await drive.withSecondDrive { second in
-                let first = try Notebook("--new book", "first", on: drive)
+    /// A file, and a package: a folder that is one document.
+    @Test(arguments: ["book", "book.notebook"])
+    func `two programs and another device write one notebook, and hear of each other`(
+        name: String
+    ) async throws {
+        let text = name == "book" ? name : "\(name)/notes.txt"
+        let packages = ["--package", "notebook"]
+        try await TestDrive.with(packages, slots: 2) { drive in
+            try await drive.withSecondDrive(packages) { second in
+                let first = try Notebook("--new \(name)", "first", on: drive)
                 try await presented(1, on: drive)
-                let other = try Notebook("book", "other", on: drive)
+                let other = try Notebook(name, "other", on: drive)
                 try await presented(2, on: drive)
                 try await first.write("one")
                 // Nobody waits for the two seconds: who reads has it saved.
-                #expect(try await drive.run("cloudfs-notes --show book") == "one")
+                #expect(try await drive.run("cloudfs-notes --show \(name)") == "one")
                 try await other.hears("one")
                 try await other.write("two")
                 try await first.hears("two")
                 try await eventually("the other device has it", within: .seconds(30)) {
-                    guard try await second.exists("book") else { return false }
-                    return try await second.text("book") == "one\ntwo\n"
+                    guard try await second.exists(name) else { return false }
+                    return try await second.text(text) == "one\ntwo\n"
                 }
-                let elsewhere = try Notebook("book", "elsewhere", on: second)
+                let elsewhere = try Notebook(name, "elsewhere", on: second)
                 try await presented(1, on: second)
                 try await elsewhere.write("three")
                 try await elsewhere.end()
                 try await first.hears("three")
                 // What a program knows nothing of all that does is heard, too.
-                try await drive.run("echo four >> book")
+                try await drive.run("echo four >> \(text)")
                 try await other.hears("four")
                 try await first.end()
                 try await other.end()
-                #expect(try await drive.text("book") == "one\ntwo\nthree\nfour\n")
-                #expect(try await drive.names() == ["book"])
+                #expect(try await drive.text(text) == "one\ntwo\nthree\nfour\n")
+                #expect(try await drive.names() == [name])
             }
         }
     }
@@ -171,6 +175,33 @@ struct NotesTests {
             #expect(said == "merged what testbox wrote")
             #expect(try await drive.names() == ["book"])
             try await drive.untilCloudHas("book", "one\ntheirs\nours\n")
+        }
+    }
+
+    @Test func `two versions of a package are merged by a program`() async throws {
+        try await TestDrive.with(["--device-name", "testbox", "--package", "notebook"]) { drive in
+            try await drive.run("echo one | cloudfs-notes --new book.notebook")
+            try await drive.drain()
+            try await drive.withSecondDrive(["--package", "notebook"]) { second in
+                try await eventually("it is there") { try await second.has(["book.notebook"]) }
+                try await second.run("cloudfs-notes --show book.notebook")
+                try await drive.mustDo(["pause"])
+                try await drive.run("echo ours >> book.notebook/notes.txt")
+                try await second.run("echo theirs >> book.notebook/notes.txt")
+                try await second.drain()
+                try await drive.mustDo(["resume"])
+                try await eventually("both are here", within: .seconds(20)) {
+                    try await drive.names().count == 2
+                }
+                let said = try await drive.run("cloudfs-notes --merge book.notebook")
+                #expect(said == "merged what testbox wrote")
+                #expect(try await drive.names() == ["book.notebook"])
+                try await drive.drain()
+                try await eventually("the other device has all", within: .seconds(20)) {
+                    try await second.text("book.notebook/notes.txt") == "one\ntheirs\nours\n"
+                }
+                #expect(try await second.names() == ["book.notebook"])
+            }
         }
     }
 

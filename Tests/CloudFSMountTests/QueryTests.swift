@@ -134,6 +134,22 @@ struct QueryTests {
         }
     }
 
+    /// Folders are listed in the background: the query is there long before the last one is.
+    @Test func `what becomes known while a query is followed is found, too`() async throws {
+        let path = "a/b/c/d/e/report.txt"
+        try await TestDrive.with(
+            ["--simulate-latency", "400ms"],
+            prepare: Filling { try $0.write(path, "1\n") }
+        ) { drive in
+            let output = "\(drive.folder)/run/live.out"
+            let live = try drive.start("exec cloudfs query --live report .", output: output)
+            defer { live.send(SIGTERM) }
+            try await eventually("it is told", within: .seconds(20)) {
+                Shell.text(of: output).contains("+ \(drive.path)/\(path)\n")
+            }
+        }
+    }
+
     @Test func `a query that is followed tells what comes, changes and goes`() async throws {
         try await TestDrive.with(prepare: Self.photos) { drive in
             let output = "\(drive.folder)/run/live.out"

@@ -13,6 +13,32 @@ struct UploadTests {
         }
     }
 
+    /// A draft that was sent half finished, finished, and renamed over the document: the document
+    /// is never the half in the cloud, though the draft was.
+    @Test func `a name shows no older bytes of what has it now`() async throws {
+        try await TestDrive.with(
+            ending: .killed,
+            prepare: Filling { try $0.write("document", "old\n") }
+        ) { drive in
+            try await drive.run("cat document; echo half > draft")
+            try await drive.drain()
+            try await drive.mustDo(["pause"])
+            try await drive.mount.stop()
+            drive.mount.change(environment: ["CLOUDFS_FAULTS": "move.sent=kill"])
+            try await drive.again().run("echo whole > draft; mv draft document")
+            // It may die before it answers.
+            _ = try await drive.cloudfs(["resume"])
+            _ = try await drive.mount.wait()
+            #expect(drive.cloud.text("document") == "whole\n")
+            drive.mount.change(environment: [:])
+            let again = try await drive.crash()
+            try await again.drain()
+            #expect(try drive.cloud.paths() == ["document"])
+            #expect(drive.cloud.text("document") == "whole\n")
+            try await again.mount.stop()
+        }
+    }
+
     @Test func `in the cloud a file appears whole or not at all`() async throws {
         try await TestDrive.with(
             TestMount.Options.bandwidth("10MB"),

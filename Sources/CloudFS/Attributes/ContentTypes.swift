@@ -24,6 +24,8 @@ struct ContentTypes: Sendable {
     private var parents: [String: [String]] = [:]
     private var aliases: [String: String] = [:]
     private var identifiers = UniformTypes()
+    /// Extensions of folders that are one document.
+    private var packageExtensions: Set<String> = []
 
     /// What a file is whose name says nothing.
     static let unknown = "application/octet-stream"
@@ -37,6 +39,9 @@ struct ContentTypes: Sendable {
         for (type, parent) in database.subclasses { parents[type, default: []].append(parent) }
         for (alias, type) in database.aliases where alias != type {
             aliases[alias] = aliases[alias] ?? type
+        }
+        for type in declared where tree(of: type.mimeName).contains(Self.package) {
+            packageExtensions.formUnion(type.extensions.map { $0.lowercased() })
         }
     }
 
@@ -115,6 +120,17 @@ struct ContentTypes: Sendable {
     private func exactType(_ name: String, _ found: Substring) -> String? {
         byExactExtension.isEmpty ? nil : byExactExtension[String(name.suffix(found.count))]
     }
+
+    /// Whether folders of that name are packages: as a drive declares, nobody else's types are.
+    func isPackage(_ name: ItemName) -> Bool {
+        guard !packageExtensions.isEmpty else { return false }
+        let folded = String(decoding: name.bytes, as: UTF8.self).lowercased()
+        return packageExtensions.contains {
+            folded.hasSuffix("." + $0) && folded.count > $0.count + 1
+        }
+    }
+
+    private static let package = "com.apple.package"
 
     // MARK: - Kinship
 

@@ -28,6 +28,15 @@ public struct DeclaredType: Sendable, Equatable {
         self.conforms = conforms
     }
 
+    /// The type of folders with an extension that are one document each.
+    static func package(_ name: String) -> DeclaredType {
+        DeclaredType(
+            identifier: "local.\(name).package",
+            extensions: [name],
+            conforms: ["com.apple.package"]
+        )
+    }
+
     /// The MIME type that stands for it.
     var mimeName: String { mime?.lowercased() ?? "application/x-" + identifier.lowercased() }
 

@@ -44,7 +44,8 @@ extension CatalogReader {
             name: name,
             isReachable: try name.map { try isReachable($0.parent) } ?? false,
             base: try base(of: id),
-            isQueued: try outboxEntry(of: id) != nil,
+            // What is in a package is sent with it.
+            isQueued: try outboxEntry(of: id) != nil || package(of: id) != nil,
             isUnheard: try sent(of: id) != nil,
             isExcluded: try effectivePolicy(of: id) == .excluded
         )
@@ -54,7 +55,7 @@ extension CatalogReader {
         var current = folder
         for _ in 0..<Self.deepest {
             if current == .root { return true }
-            guard let record = try item(current), record.item.kind == .folder,
+            guard let record = try item(current), record.item.isFolder,
                 let name = try name(of: current)
             else { return false }
             current = name.parent

@@ -285,7 +285,7 @@ extension CatalogWriter {
             return try mergeAttributes(of: remote, for: id)
         }
         let keepsTime =
-            record.item.kind == .folder || (record.item.content.cleanliness != .clean && !isSame)
+            record.item.kind == .folder || (record.hasChangedContent && !isSame)
         try setMetadata(
             of: id,
             permissions: remote.metadata.permissions,

@@ -80,7 +80,7 @@ extension CatalogReader {
             database.cachedStatement(
                 sql: """
                     SELECT coalesce(sum(local_bytes), 0), total(residency = 2),
-                        total(residency = 1), total(cleanliness = 1)
+                        total(residency = 1), total(cleanliness = 1 AND package IS NULL)
                     FROM item WHERE generation <> 0
                     """
             )
@@ -115,10 +115,13 @@ extension CatalogReader {
         ).map { ContentName(item: ItemID($0[0]), generation: $0[1]) }
     }
 
-    /// Files with content here, at or below an item.
+    /// Files and packages with content here, at or below an item; what is in packages goes with
+    /// them.
     func localFiles(below id: ItemID) throws -> [ItemID] {
         try descendants(of: id).filter { below in
-            try item(below)?.item.content.generation ?? 0 != 0
+            guard let record = try item(below), record.item.package == nil else { return false }
+            return record.item.content.generation != 0
+                || record.item.isPackage && record.isListed
         }
     }
 
@@ -166,7 +169,7 @@ extension CatalogWriter {
         try enqueue(id, notBefore: notBefore)
     }
 
-    /// Stores size and times of a changed content.
+    /// Stores size and times of a changed content; the times of a package are its folder's.
     func recordContent(
         _ id: ItemID,
         size: Int64,
@@ -176,8 +179,10 @@ extension CatalogWriter {
     ) throws {
         try execute(
             """
-            UPDATE item SET size = ?, modified = ?, changed = max(changed, ?), local_bytes = ?
-            WHERE id = ?
+            UPDATE item SET size = ?,
+                modified = CASE is_package WHEN 1 THEN modified ELSE ? END,
+                changed = CASE is_package WHEN 1 THEN changed ELSE max(changed, ?) END,
+                local_bytes = ? WHERE id = ?
             """,
             [
                 size, modified.nanoseconds, changed.nanoseconds, localBytes, id.rawValue,
@@ -289,8 +294,9 @@ extension CatalogWriter {
     func enqueueChangedBelow(_ id: ItemID, notBefore: Timestamp) throws {
         for below in try reader.descendants(of: id) {
             guard let record = try reader.item(below), below != .root else { continue }
+            guard record.item.package == nil else { continue }
             let isNew = try reader.base(of: below) == nil && record.item.kind.isSynced
-            if isNew || record.item.content.cleanliness != .clean || record.hasChangedMetadata {
+            if isNew || record.hasChangedContent || record.hasChangedMetadata {
                 try enqueue(below, notBefore: notBefore)
                 try setHeld(false, of: below)
             }

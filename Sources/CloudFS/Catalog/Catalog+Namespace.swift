@@ -15,6 +15,9 @@ struct NewItem: Sendable {
     var attributes: [String: [UInt8]] = [:]
     /// For a folder: whether nothing but what is here can be in it.
     var isListed = false
+    var isPackage = false
+    /// The package that it is in.
+    var package: ItemID?
 }
 
 // MARK: - Names
@@ -38,8 +41,8 @@ extension CatalogWriter {
             """
             INSERT INTO item (container, document, kind, permissions, user_id, group_id, size,
                 modified, changed, accessed, link_target, residency, cleanliness, generation,
-                last_used, is_listed)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                last_used, is_listed, is_package, package)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 new.container.rawValue, new.documentID.blob.asBlob, new.kind.rawValue,
@@ -47,7 +50,7 @@ extension CatalogWriter {
                 new.metadata.modified.nanoseconds, now.nanoseconds,
                 new.metadata.modified.nanoseconds, new.linkTarget?.asBlob,
                 new.residency.rawValue, new.cleanliness.rawValue, new.generation,
-                now.nanoseconds, new.isListed,
+                now.nanoseconds, new.isListed, new.isPackage, new.package?.rawValue,
             ]
         )
         let id = ItemID(database.lastInsertedRowID)
@@ -115,6 +118,7 @@ extension CatalogWriter {
         try removeName(of: id)
         try touchFolder(name.parent, at: now, by: request)
         try touch(id, at: now)
+        try noteTreeChange(around: id, notBefore: notBefore)
         try didLoseName(id, notBefore: notBefore)
     }
 
@@ -139,6 +143,7 @@ extension CatalogWriter {
         try touch(id, at: now)
         if let old { try touchFolder(old.parent, at: now, by: request) }
         if old?.parent != parent { try touchFolder(parent, at: now, by: request) }
+        try noteTreeChange(around: id, notBefore: notBefore)
         if let victim { try didLoseName(victim, notBefore: notBefore) }
         let ancestor = try inheritBase(id, name: name, in: parent, notBefore: notBefore)
         try enqueue(id, notBefore: notBefore)
@@ -225,6 +230,17 @@ extension CatalogWriter {
         else { return nil }
         try markDirty(base.item, notBefore: notBefore)
         return base.item
+    }
+
+    /// A document was exchanged for a new item and is put aside, under a name that stays on this
+    /// machine: the other one is its next version.
+    ///
+    /// - Returns: Whether that is so.
+    func passDocument(of id: ItemID, to heir: ItemID) throws -> Bool {
+        guard let base = try reader.base(of: id), let name = try reader.name(of: heir),
+            base.parent == name.parent, base.name == name.name
+        else { return false }
+        return try passBase(base, to: try reader.existing(heir))
     }
 
     private func passBase(_ base: BaseRecord, to heir: ItemRecord) throws -> Bool {
@@ -331,6 +347,9 @@ extension CatalogWriter {
     func erase(_ id: ItemID) throws {
         guard let record = try reader.item(id) else { return }
         try discard(record)
+        if record.item.isPackage {
+            for member in try reader.members(of: id) { try removeName(of: member) }
+        }
         try execute("DELETE FROM base WHERE item = ?", [id.rawValue])
         try execute("DELETE FROM item WHERE id = ?", [id.rawValue])
     }

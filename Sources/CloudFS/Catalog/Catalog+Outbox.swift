@@ -102,7 +102,16 @@ extension CatalogWriter {
     static let sameTime: Int64 = 20_000_000
 
     /// Queues an item to be sent at `notBefore`, or moves its time there; failures are forgotten.
+    ///
+    /// What is in a package is never sent itself: the package is.
     func enqueue(_ id: ItemID, notBefore: Timestamp) throws {
+        if let package = try reader.package(of: id) {
+            return try noteTreeChange(of: package, notBefore: notBefore)
+        }
+        try queue(id, notBefore: notBefore)
+    }
+
+    func queue(_ id: ItemID, notBefore: Timestamp) throws {
         try execute(
             """
             INSERT INTO outbox (item, not_before) VALUES (?, ?)

@@ -38,6 +38,9 @@ enum CatalogSchema {
         migrator.registerMigration("9") { database in
             try database.execute(sql: ninth)
         }
+        migrator.registerMigration("10") { database in
+            try database.execute(sql: tenth)
+        }
         return migrator
     }
 
@@ -233,5 +236,15 @@ enum CatalogSchema {
             query TEXT NOT NULL UNIQUE,
             used INTEGER NOT NULL
         );
+        """
+
+    /// Packages: files that are shown as folders, and what is in them.
+    private static let tenth = """
+        ALTER TABLE item ADD COLUMN is_package INTEGER NOT NULL DEFAULT 0
+            CHECK (is_package IN (0, 1));
+        ALTER TABLE item ADD COLUMN package INTEGER;
+        ALTER TABLE item ADD COLUMN tree_changes INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE item ADD COLUMN packed_changes INTEGER NOT NULL DEFAULT 0;
+        CREATE INDEX item_package ON item(package) WHERE package IS NOT NULL;
         """
 }

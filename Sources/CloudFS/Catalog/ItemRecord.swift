@@ -15,16 +15,26 @@ struct ItemRecord: Sendable, Equatable {
     var isBaseLost: Bool
     /// When a program last opened it.
     var lastUsed: Timestamp
+    /// For a package: how often its tree was changed, or opened to be.
+    var treeChanges: Int64
+    /// How often it had been when its content was made of it.
+    var packedChanges: Int64
+
+    /// Whether its bytes are newer than the base, or are to be made anew.
+    var hasChangedContent: Bool { item.content.cleanliness != .clean || isTreeChanged }
+    /// Whether a package's tree is newer than its content.
+    var isTreeChanged: Bool { treeChanges != packedChanges }
 
     /// The columns in the order `init(row:)` reads them, from a table named `item`.
     static let columns = """
         item.id, item.container, item.document, item.kind, item.permissions, item.user_id,
         item.group_id, item.size, item.modified, item.changed, item.accessed, item.link_target,
         item.residency, item.cleanliness, item.policy, item.generation, item.local_bytes,
-        item.metadata_changed, item.is_listed, item.is_wanted, item.base_lost, item.last_used
+        item.metadata_changed, item.is_listed, item.is_wanted, item.base_lost, item.last_used,
+        item.is_package, item.package, item.tree_changes, item.packed_changes
         """
 
-    static let columnCount = 22
+    static let columnCount = 26
 
     init(row: Row) throws {
         guard let kind = ItemKind(rawValue: row[3]),
@@ -53,7 +63,9 @@ struct ItemRecord: Sendable, Equatable {
                 cleanliness: cleanliness,
                 policy: policy,
                 generation: row[15]
-            )
+            ),
+            isPackage: row[22],
+            package: (row[23] as Int64?).map { ItemID($0) }
         )
         localBytes = row[16]
         hasChangedMetadata = row[17]
@@ -61,6 +73,8 @@ struct ItemRecord: Sendable, Equatable {
         isWanted = row[19]
         isBaseLost = row[20]
         lastUsed = Timestamp(nanoseconds: row[21])
+        treeChanges = row[24]
+        packedChanges = row[25]
     }
 
     var id: ItemID { item.id }

@@ -90,6 +90,11 @@ final class ContentFile: Sendable {
         }
     }
 
+    /// Puts the descriptor's own position at the beginning, for readers that follow it.
+    func rewind() throws(CloudFSError) {
+        guard lseek(descriptor, 0, SEEK_SET) == 0 else { throw Self.failure("lseek") }
+    }
+
     func truncate(to size: Int64) throws(CloudFSError) {
         guard ftruncate(descriptor, off_t(size)) == 0 else { throw Self.failure("truncate") }
     }

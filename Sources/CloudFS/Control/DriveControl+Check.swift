@@ -38,11 +38,11 @@ extension DriveControl {
         guard let record = try reader.item(id), let names = try reader.path(of: id),
             let path = DrivePath(names: names)
         else { return nil }
-        let isStill = record.item.kind == .file && filesystem.files.live(id) == nil
+        let isStill = record.item.shownKind == .file && filesystem.files.live(id) == nil
         return CheckPage.Shown(
             path: path,
             inode: id.rawValue,
-            kind: ItemStatus.Kind(record.item.kind),
+            kind: ItemStatus.Kind(record.item.shownKind),
             size: isStill ? record.item.size : nil
         )
     }

@@ -48,7 +48,7 @@ extension DriveControl {
         let all: [ItemID]
         switch depth {
         case .named: all = [record.id]
-        case .children where record.item.kind == .folder:
+        case .children where record.item.isFolder:
             all = try reader.children(of: record.id, after: 0, limit: skip + limit)
                 .map(\.record.id)
         case .children: all = [record.id]
@@ -74,7 +74,7 @@ extension DriveControl {
             path: path,
             itemID: id.rawValue,
             documentID: record.item.documentID.description,
-            kind: ItemStatus.Kind(record.item.kind),
+            kind: ItemStatus.Kind(record.item.shownKind),
             size: facts.size,
             localBytes: facts.localBytes,
             modified: record.item.metadata.modified.wire,

@@ -70,8 +70,9 @@ extension DriveControl {
     private func documents(of items: [ItemID]) throws(CloudFSError) -> [SharedDocument] {
         let found = try catalog.read { reader in
             try items.compactMap { id -> SharedDocument? in
-                guard let item = try reader.item(id)?.item, item.kind == .file,
-                    let parent = try reader.base(of: id)?.parent
+                let unit = try reader.package(of: id) ?? id
+                guard let item = try reader.item(unit)?.item, item.kind == .file,
+                    let parent = try reader.base(of: unit)?.parent
                 else { return nil }
                 return SharedDocument(id: item.documentID, parent: parent)
             }

@@ -65,7 +65,7 @@ extension DriveControl {
         for name in path.names {
             guard let child = try reader.child(name, of: folder) else {
                 let record = try reader.item(folder)
-                return record?.item.kind == .folder && record?.isListed == false ? folder : nil
+                return record?.item.isFolder == true && record?.isListed == false ? folder : nil
             }
             folder = child.id
         }

@@ -262,7 +262,7 @@ final class DriveControl: ControlledDrive {
         case .createFolder: .createFolder
         case .createSymlink: .createSymlink
         case .move, .stepAside: .move
-        case .upload, .hydrate, .keepHere: .upload
+        case .upload, .hydrate, .pack, .keepHere: .upload
         case .delete, .erase: .delete
         case .updateMetadata, .done, .hold: .update
         case .waitFor, .ask:

@@ -140,6 +140,7 @@ final class DriveNews: Sendable {
         _ reader: CatalogReader
     ) throws -> Story? {
         switch change {
+        case .listed: return nil
         case .attributes(let id): return try story(.attributes, of: id, reader)
         case .content(let id): return try story(.changed, of: id, reader)
         case .entryAppeared(let parent, let name):

@@ -16,6 +16,8 @@ final class LiveQuery: Sendable {
         var folders: Set<ItemID> = []
         var names: [(parent: ItemID, name: ItemName)] = []
         var isEverything = false
+        /// Whether what is in folders became known.
+        var isListing = false
 
         var count: Int { items.count + names.count }
     }
@@ -27,6 +29,7 @@ final class LiveQuery: Sendable {
     private let describe: Describe
     private let pending = Mutex(Pending())
     private let wake = Signal()
+    private let isWaking = Atomic(false)
 
     /// Most results of one query.
     static let mostResults = 500_000
@@ -82,6 +85,7 @@ final class LiveQuery: Sendable {
         pending.withLock { pending in
             for change in changes {
                 switch change {
+                case .listed: pending.isListing = true
                 case .attributes(let id), .content(let id): pending.items.insert(id)
                 case .entryAppeared(let parent, let name), .entryReplaced(let parent, let name):
                     pending.names.append((parent, name))
@@ -95,12 +99,28 @@ final class LiveQuery: Sendable {
                 }
             }
             if pending.count > Self.mostPending {
-                pending = Pending()
-                pending.isEverything = true
+                pending = Pending(isEverything: true)
             }
         }
-        wake.raise()
+        if changes.allSatisfy({ if case .listed = $0 { true } else { false } }) {
+            wakeLater()
+        } else {
+            wake.raise()
+        }
     }
+
+    /// Folders that become known are many in a row, and each has all looked for again.
+    private func wakeLater() {
+        guard !isWaking.exchange(true, ordering: .relaxed) else { return }
+        Task {
+            // Never cancelled: nobody holds the task.
+            try? await Task.sleep(for: Self.listingPause)
+            isWaking.store(false, ordering: .relaxed)
+            wake.raise()
+        }
+    }
+
+    private static let listingPause = Duration.milliseconds(500)
 
     private func takePending() -> Pending {
         pending.withLock { pending in
@@ -137,7 +157,7 @@ final class LiveQuery: Sendable {
 
     private func update(_ known: inout Results) async throws(CloudFSError) -> Told {
         let pending = takePending()
-        guard !pending.isEverything else { return try await updateAll(&known) }
+        guard !pending.isEverything, !pending.isListing else { return try await updateAll(&known) }
         let change = try await pool.engine { [known] in try self.judge(pending, known) }
         guard let change else { return try await updateAll(&known) }
         return try known.take(change)

@@ -6,9 +6,11 @@ extension FuseOperations {
     static func addNamespace(to table: inout fuse_lowlevel_ops) {
         addNewItems(to: &table)
         table.lookup = { raw, parent, name in
+            let process = Caller(of: raw).processID
             FuseRequest.handleLater(raw, "lookup", parent) { files throws(CloudFSError) in
                 let name = try FuseArguments.name(name)
-                let found = try files.lookup(name, in: FuseArguments.item(parent))
+                let parent = FuseArguments.item(parent)
+                let found = try files.lookup(name, in: parent, process: process)
                 return found.map { .lookup($0) }
             }
         }
@@ -96,9 +98,13 @@ extension FuseOperations {
     /// - Replies: `fuse_reply_open`, `fuse_reply_buf`, `fuse_reply_err`.
     static func addFolders(to table: inout fuse_lowlevel_ops) {
         table.opendir = { raw, item, _ in
-            let request = Caller(of: raw).request
+            let caller = Caller(of: raw)
             FuseRequest.handleLater(raw, "opendir", item) { files throws(CloudFSError) in
-                try files.openFolder(FuseArguments.item(item), by: request).map { .folder($0) }
+                try files.openFolder(
+                    FuseArguments.item(item),
+                    by: caller.request,
+                    process: caller.processID
+                ).map { .folder($0) }
             }
         }
         table.readdir = { raw, item, size, offset, info in

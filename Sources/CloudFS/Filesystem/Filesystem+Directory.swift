@@ -1,7 +1,8 @@
 extension Filesystem {
     func openFolder(
         _ id: ItemID,
-        by request: RequestStamp? = nil
+        by request: RequestStamp? = nil,
+        process: Int32? = nil
     ) throws(CloudFSError) -> Answer<OpenedFolder> {
         if id.isVirtual { return .ready(try openVirtualFolder(id, by: request)) }
         let record = try catalog.readFew { try $0.existing(id) }
@@ -13,11 +14,23 @@ extension Filesystem {
                 return try self.opened(id, by: request)
             }
         }
+        try requireMayFetch(record, process)
         feed.applier.precedence.noteListing()
         return .pending { () throws(CloudFSError) in
             try await self.ensureListed(id, within: self.options.listingDeadline)
             return try self.opened(id, by: request)
         }
+    }
+
+    /// Looking into a package that is in the cloud only fetches it: not for programs that get no
+    /// downloads.
+    func requireMayFetch(_ folder: ItemRecord, _ process: Int32?) throws(CloudFSError) {
+        guard folder.item.isPackage, folder.item.content.residency != .resident, let process
+        else { return }
+        let program = programs.program(of: process)
+        guard program.isRefused else { return }
+        programs.activity.noteRefusal(of: program, at: clocks.now())
+        throw programs.refusal(of: program, folder.id)
     }
 
     private func opened(

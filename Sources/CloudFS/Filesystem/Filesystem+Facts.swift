@@ -19,8 +19,15 @@ extension Filesystem {
         of record: ItemRecord,
         _ reader: CatalogReader
     ) throws -> ItemFacts {
-        let item = record.item
-        let known = try reader.surroundings(of: item.id)
+        var item = record.item
+        var known = try reader.surroundings(of: item.id)
+        if let package = try item.package.flatMap({ try reader.item($0) }) {
+            // What is in a package is in the cloud when that is.
+            let name = known.name
+            known = try reader.surroundings(of: package.id)
+            known.name = name
+            item.content.cleanliness = package.item.content.cleanliness
+        }
         var facts = ItemFacts(
             item: item,
             effectivePolicy: try reader.effectivePolicy(of: item.id),

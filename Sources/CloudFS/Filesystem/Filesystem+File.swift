@@ -114,6 +114,9 @@ extension Filesystem {
         }
         let program = programs.program(of: caller.processID)
         files.noteUse(of: file.id, isPersons: program.purpose.isPersons)
+        if let package = file.state.withLock({ $0.package }) {
+            files.noteUse(of: package, isPersons: program.purpose.isPersons)
+        }
         virtual.noteUse()
         let isWritable = OpenFlags.isWritable(flags)
         let (generation, isAbsent) = file.state.withLock { state in
@@ -125,6 +128,7 @@ extension Filesystem {
             siblings.noteOpened(file.id, by: caller.processID, isAbsent: isAbsent)
         }
         do throws(CloudFSError) {
+            if isWritable { try noteTreeChange(around: file) }
             let backing = try expose(file, for: OpenFlags.access(flags))
             let handle = try handles.add(
                 file,
@@ -146,6 +150,14 @@ extension Filesystem {
             conceal(file)
             throw error
         }
+    }
+
+    /// What is opened for writing in a package makes that newer than its content, before the first
+    /// byte: neither is the tree replaced then, nor a half of it sent.
+    private func noteTreeChange(around file: OpenFile) throws(CloudFSError) {
+        guard let package = file.state.withLock({ $0.package }) else { return }
+        let notBefore = notBefore
+        try catalog.write { try $0.noteTreeChange(of: package, notBefore: notBefore) }
     }
 
     /// Lets the kernel use the content file, if it may.

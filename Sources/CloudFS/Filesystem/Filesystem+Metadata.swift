@@ -136,9 +136,13 @@ extension Filesystem {
 
     /// A file's content carries its time too: after a crash that is the one that counts.
     private func setModified(_ modified: Timestamp, of id: ItemID) throws(CloudFSError) {
-        if files.live(id) == nil {
+        let live = files.live(id)
+        if live?.state.withLock({ $0.isPackage }) == true { return }
+        if live == nil {
             let record = try catalog.readFew { try $0.existing(id) }
-            guard record.item.kind == .file, record.item.content.generation != 0 else { return }
+            guard record.item.kind == .file, !record.item.isPackage,
+                record.item.content.generation != 0
+            else { return }
         }
         let file = try files.acquire(id)
         do throws(CloudFSError) {

@@ -4,21 +4,24 @@ import Synchronization
 extension Filesystem {
     // MARK: - Looking
 
+    /// - Parameter process: Whose call it is; `nil` for nobody's.
     func lookup(
         _ name: ItemName,
-        in parent: ItemID
+        in parent: ItemID,
+        process: Int32? = nil
     ) throws(CloudFSError) -> Answer<LookupResult> {
         if parent.isVirtual { return .ready(try lookUp(name, inVirtual: parent)) }
         if parent == .root, name == .reserved {
             let top = try attributes(ofVirtual: VirtualNode.top.id)
             return .ready(.found(Entry(attributes: top, isCacheable: false)))
         }
-        let (child, isListed) = try catalog.readFew { reader -> (ItemRecord?, Bool) in
-            if let child = try reader.child(name.bytes, of: parent) { return (child, true) }
-            return (nil, try reader.existing(parent).isListed)
+        let (child, folder) = try catalog.readFew { reader -> (ItemRecord?, ItemRecord?) in
+            if let child = try reader.child(name.bytes, of: parent) { return (child, nil) }
+            return (nil, try reader.existing(parent))
         }
         if let child { return .ready(.found(entry(child))) }
-        if isListed { return .ready(.absent(isCacheable: true)) }
+        if let folder, folder.isListed { return .ready(.absent(isCacheable: true)) }
+        if let folder { try requireMayFetch(folder, process) }
         return .pending { () throws(CloudFSError) in
             try await self.ensureListed(parent, within: self.options.lookupDeadline)
             let child = try self.catalog.read { try $0.child(name.bytes, of: parent) }
@@ -43,7 +46,28 @@ extension Filesystem {
         permissions: UInt16,
         caller: Caller
     ) throws(CloudFSError) -> Entry {
-        try make(.folder, name, in: parent, permissions: permissions, caller: caller)
+        let notBefore = notBefore
+        var ancestor: ItemID?
+        let entry = try make(
+            .folder,
+            name,
+            in: parent,
+            permissions: permissions,
+            caller: caller
+        ) { record, writer in
+            guard record.item.isPackage else { return record }
+            // It may be the next version of one that was removed here.
+            ancestor = try writer.inheritBase(
+                record.id,
+                name: name.bytes,
+                in: parent,
+                notBefore: notBefore
+            )
+            try writer.noteTreeChange(of: record.id, notBefore: notBefore)
+            return try writer.reader.existing(record.id)
+        }
+        if let ancestor { didSucceed(entry.attributes.id, to: ancestor) }
+        return entry
     }
 
     func makeNode(
@@ -188,9 +212,11 @@ extension Filesystem {
             guard try writer.reader.child(name.bytes, of: parent) == nil else {
                 throw CloudFSError(.exists, "\(name) exists already", item: parent)
             }
+            let package = folder.item.enclosingPackage
+            let isPackage = kind == .folder && package == nil && packages.isPackageName(name)
             var new = NewItem(
                 container: folder.item.container,
-                kind: kind,
+                kind: isPackage ? .file : kind,
                 metadata: Self.metadata(
                     of: kind,
                     permissions: permissions,
@@ -202,6 +228,8 @@ extension Filesystem {
             new.linkTarget = target
             new.size = Int64(target?.count ?? 0)
             new.isListed = kind == .folder
+            new.isPackage = isPackage
+            new.package = package
             if generation != 0 {
                 new.generation = generation
                 new.residency = .resident
@@ -242,7 +270,7 @@ extension Filesystem {
     }
 
     static func requireFolder(_ record: ItemRecord) throws(CloudFSError) {
-        guard record.item.kind == .folder else {
+        guard record.item.isFolder else {
             throw CloudFSError(.notDirectory, "not a folder", item: record.id)
         }
     }
@@ -264,7 +292,7 @@ extension Filesystem {
         } _: { claimed throws(CloudFSError) in
             try catalog.write { writer in
                 let record = try Self.child(name, of: parent, writer.reader)
-                guard record.item.kind != .folder else {
+                guard !record.item.isFolder else {
                     throw CloudFSError(.isDirectory, "\(name) is a folder", item: record.id)
                 }
                 try Self.require(record, among: claimed)
@@ -300,6 +328,31 @@ extension Filesystem {
         }
         didUnlink(id)
         publish([.entryVanished(parent: parent, name: name, item: id)], by: caller)
+    }
+
+    /// Removes a package with all that is in it, in one step.
+    func removePackage(
+        _ name: ItemName,
+        from parent: ItemID,
+        caller: Caller
+    ) throws(CloudFSError) {
+        try requireWritable()
+        let (now, notBefore) = (clocks.now(), notBefore)
+        let (id, dropped) = try withClaims(for: caller) { reader in
+            [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
+        } _: { claimed throws(CloudFSError) in
+            try catalog.write { writer -> (ItemID, DroppedTree) in
+                let record = try Self.child(name, of: parent, writer.reader)
+                try Self.require(record, among: claimed)
+                let dropped = try writer.dropTree(of: record, isWanted: true)
+                try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
+                return (record.id, dropped)
+            }
+        }
+        packages.forget(dropped.members)
+        didUnlink(id)
+        let gone = ItemChange.entryVanished(parent: parent, name: name, item: id)
+        publish(dropped.changes + [gone], by: caller)
     }
 
     static func child(

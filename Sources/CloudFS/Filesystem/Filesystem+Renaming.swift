@@ -28,6 +28,7 @@ extension Filesystem {
         } _: { claimed throws(CloudFSError) in
             try catalog.write { writer in try self.rename(change, claimed, writer) }
         }
+        packages.noteJoined(result.packed)
         if parent != newParent { for id in result.moved { coordinator.noteMoved(id) } }
         if let id = result.moved.first { fulfil(newName, in: newParent, with: id) }
         if let victim = result.victim {
@@ -35,6 +36,7 @@ extension Filesystem {
             replaced.keep(victim)
             didUnlink(victim)
         }
+        if let (old, new) = result.saved { succeed(old, as: new) }
         if let ancestor = result.ancestor, let id = result.moved.first {
             didSucceed(id, to: ancestor)
         }
@@ -85,6 +87,10 @@ extension Filesystem {
         var victim: ItemID?
         /// Whose identity the moved one has now.
         var ancestor: ItemID?
+        /// A document that was put aside for another version of it, and that one.
+        var saved: (old: ItemID, new: ItemID)?
+        /// What is in folders that have become packages.
+        var packed: [ItemID] = []
     }
 
     private static func intents(
@@ -130,6 +136,7 @@ extension Filesystem {
         _ change: Renaming,
         _ writer: CatalogWriter
     ) throws -> Renamed {
+        let packed = try adopt(source, as: change.newName, in: change.newParent, change, writer)
         let ancestor = try writer.rename(
             source.id,
             to: change.newName.bytes,
@@ -140,7 +147,7 @@ extension Filesystem {
             by: change.request
         )
         try release(source, writer)
-        return Renamed(moved: [source.id], victim: victim, ancestor: ancestor)
+        return Renamed(moved: [source.id], victim: victim, ancestor: ancestor, packed: packed)
     }
 
     private func exchange(
@@ -158,6 +165,9 @@ extension Filesystem {
         }
         if target.id == source.id { return Renamed() }
         try Self.requireMovable(target, to: change.parent, writer.reader)
+        let packed =
+            try adopt(source, as: change.newName, in: change.newParent, change, writer)
+            + adopt(target, as: change.name, in: change.parent, change, writer)
         try writer.exchange(
             source.id,
             target.id,
@@ -167,7 +177,14 @@ extension Filesystem {
         )
         try release(source, writer)
         try release(target, writer)
-        return Renamed(moved: [source.id, target.id])
+        var result = Renamed(moved: [source.id, target.id], packed: packed)
+        for (item, name, heir) in [(target, change.name, source), (source, change.newName, target)]
+        where options.isIgnored(name, item.item.isFolder) {
+            if try writer.passDocument(of: item.id, to: heir.id) {
+                result.saved = (item.id, heir.id)
+            }
+        }
+        return result
     }
 
     /// A new name may be one that is synced, where the old one was not: whatever was held back
@@ -190,7 +207,7 @@ extension Filesystem {
         guard target.item.container == record.item.container else {
             throw CloudFSError(.crossContainer, "the folder is in another container", item: folder)
         }
-        guard record.item.kind == .folder, try reader.isInside(folder, of: record.id) else {
+        guard record.item.isFolder, try reader.isInside(folder, of: record.id) else {
             return
         }
         throw CloudFSError(
@@ -200,15 +217,43 @@ extension Filesystem {
         )
     }
 
+    /// Makes a package of a folder that gets a package's name.
+    ///
+    /// Only if no cloud has it yet: a package is another thing there. So nothing comes into one or
+    /// out of one, either; `mv` copies then.
+    ///
+    /// - Returns: What is in a package that was a folder.
+    private func adopt(
+        _ record: ItemRecord,
+        as name: ItemName,
+        in folder: ItemID,
+        _ change: Renaming,
+        _ writer: CatalogWriter
+    ) throws -> [ItemID] {
+        let package = try writer.reader.existing(folder).item.enclosingPackage
+        guard package == record.item.package else {
+            throw CloudFSError(.crossContainer, "packages are moved as one", item: record.id)
+        }
+        let isPackage = record.item.isPackage
+        guard record.item.isFolder, package == nil, packages.isPackageName(name) != isPackage
+        else { return [] }
+        if !isPackage { return try writer.makePackage(of: record.id, notBefore: change.notBefore) }
+        // What a program sets aside to remove it stays what it is.
+        guard options.isIgnored(name, true) else {
+            throw CloudFSError(.crossContainer, "it is a package", item: record.id)
+        }
+        return []
+    }
+
     private static func requireReplaceable(
         _ target: ItemRecord,
         by source: ItemRecord,
         _ reader: CatalogReader
     ) throws {
-        if target.item.kind == .folder {
+        if target.item.isFolder {
             try requireFolder(source)
             try requireEmpty(target, reader)
-        } else if source.item.kind == .folder {
+        } else if source.item.isFolder {
             throw CloudFSError(.notDirectory, "the target is not a folder", item: target.id)
         }
     }

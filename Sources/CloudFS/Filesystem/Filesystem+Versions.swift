@@ -62,11 +62,11 @@ extension Filesystem {
         switch resolution {
         case .keepThis:
             if named.item != document.item {
-                try move(try Resolved.Place(named), to: resolved.kept, .replacing, for: caller)
+                try put(try Resolved.Place(named), in: resolved.kept, for: caller)
             }
             for version in versions where version.item != named.item {
                 let place = try Resolved.Place(version)
-                try removeFile(place.name, from: place.parent, caller: caller)
+                try remove(place, for: caller)
                 resolved.removed.append(place)
             }
         case .keepAll:
@@ -77,6 +77,37 @@ extension Filesystem {
             }
         }
         return resolved
+    }
+
+    /// Makes a version the document.
+    private func put(
+        _ version: Resolved.Place,
+        in document: Resolved.Place,
+        for caller: Caller
+    ) throws(CloudFSError) {
+        guard try isPackage(document) else {
+            return try move(version, to: document, .replacing, for: caller)
+        }
+        try move(version, to: document, .exchange, for: caller)
+        try remove(version, for: caller)
+    }
+
+    /// Removes a version; of a package, all of it.
+    private func remove(
+        _ place: Resolved.Place,
+        for caller: Caller
+    ) throws(CloudFSError) {
+        if try isPackage(place) {
+            try removePackage(place.name, from: place.parent, caller: caller)
+        } else {
+            try removeFile(place.name, from: place.parent, caller: caller)
+        }
+    }
+
+    private func isPackage(_ place: Resolved.Place) throws(CloudFSError) -> Bool {
+        try catalog.read {
+            try $0.child(place.name.bytes, of: place.parent)?.item.isPackage == true
+        }
     }
 
     /// Gives a version a name that is not one of a version.

@@ -22,7 +22,6 @@ final class Filesystem: Sendable {
     let promisedNames: PromisedNames
     let locks: LockCoordinator
     let lockClaims = LockClaims()
-    let replaced: ReplacedFiles
     let ownerNoted = Signal()
     let handles: HandleTable
     let hub: ChangeHub
@@ -51,6 +50,8 @@ final class Filesystem: Sendable {
     }
 
     var catalog: Catalog { files.catalog }
+    var packages: Packages { feed.applier.packages }
+    var replaced: ReplacedFiles { packages.replaced }
     var clocks: Clocks { files.clocks }
 
     init(
@@ -85,7 +86,6 @@ final class Filesystem: Sendable {
         self.coordinator = coordinator
         self.promisedNames = promisedNames
         virtual = VirtualFolders(elapsed: files.clocks.elapsed)
-        replaced = ReplacedFiles(files: files, pool: hydrator.pool, logger: logger)
         self.locks = locks
         self.handles = handles
         self.hub = hub
@@ -134,11 +134,12 @@ final class Filesystem: Sendable {
     func attributes(of record: ItemRecord) -> Attributes {
         let item = record.item
         let live = liveExtent(of: item)
-        let size = live?.size ?? item.size
+        // The content of what is shown as a folder is nobody's to see.
+        let size = item.isPackage ? 0 : live?.size ?? item.size
         return Attributes(
             id: item.id,
-            kind: item.kind,
-            permissions: item.metadata.permissions,
+            kind: item.shownKind,
+            permissions: item.shownPermissions,
             linkCount: 1,
             userID: item.metadata.userID,
             groupID: item.metadata.groupID,
@@ -153,7 +154,9 @@ final class Filesystem: Sendable {
 
     /// Size and times of a file in use, which the catalog may not know yet.
     private func liveExtent(of item: Item) -> LiveExtent? {
-        guard item.kind == .file, let file = files.live(item.id) else { return nil }
+        guard item.kind == .file, !item.isPackage, let file = files.live(item.id) else {
+            return nil
+        }
         return file.state.withLock { state in
             guard state.isLoaded else { return nil }
             do throws(CloudFSError) {

@@ -55,6 +55,24 @@ public struct Item: Sendable, Equatable {
     /// Where a symlink points, as bytes.
     public var linkTarget: [UInt8]?
     public var content: ContentState
+    /// Whether its content is an archive of a folder's tree, and programs see that folder.
+    ///
+    /// In the cloud it is one file, so that it comes, changes and goes as one.
+    public var isPackage: Bool
+    /// The package that it is in: it comes and goes with that, and is never sent by itself.
+    public var package: ItemID?
+
+    /// What programs see it as.
+    public var shownKind: ItemKind { isPackage ? .folder : kind }
+    /// Who may read a package may look into it, whatever another program that wrote it as a file
+    /// thought.
+    public var shownPermissions: UInt16 {
+        let own = metadata.permissions
+        return isPackage ? own | (own & 0o444) >> 2 : own
+    }
+    public var isFolder: Bool { shownKind == .folder }
+    /// The package that what is in this folder belongs to.
+    public var enclosingPackage: ItemID? { isPackage ? id : package }
 
     public init(
         id: ItemID,
@@ -66,7 +84,9 @@ public struct Item: Sendable, Equatable {
         changed: Timestamp,
         accessed: Timestamp,
         linkTarget: [UInt8]? = nil,
-        content: ContentState
+        content: ContentState,
+        isPackage: Bool = false,
+        package: ItemID? = nil
     ) {
         self.id = id
         self.container = container
@@ -78,5 +98,7 @@ public struct Item: Sendable, Equatable {
         self.accessed = accessed
         self.linkTarget = linkTarget
         self.content = content
+        self.isPackage = isPackage
+        self.package = package
     }
 }

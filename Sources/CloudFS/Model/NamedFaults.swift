@@ -35,6 +35,11 @@ extension FaultPoint {
     /// An evicted file is a placeholder; its content is not unlinked.
     static let evictDropped = FaultPoint("evict.dropped")
 
+    /// A package's content is made of its tree; the catalog calls the tree newer still.
+    static let packagePacked = FaultPoint("package.packed")
+    /// All that is in a package is flushed; nothing of it has a name.
+    static let packageUnpacked = FaultPoint("package.unpacked")
+
     // MARK: - The cloud
 
     /// A snapshot of a file is taken; nothing is sent.
@@ -74,7 +79,8 @@ extension FaultPoint {
     static let named: [FaultPoint] = [
         createFiled, contentMade, writeMarked, flushTimed, flushStored, syncFlushed,
         replaceSwitched, unlinkNamed, discardDurable, discardUnlinked, hydrateFlushed,
-        hydrateStored, evictDropped, uploadSnapshot, uploadStaged, uploadSent, uploadStored,
+        hydrateStored, evictDropped, packagePacked, packageUnpacked, uploadSnapshot, uploadStaged,
+        uploadSent, uploadStored,
         createSent, moveSent, metadataSent, deleteSent, applyPage, applyContent, notifyTaken,
         recoverySettled, recoveryErased,
     ]

@@ -70,6 +70,7 @@ extension MountConfiguration.Option {
             }
         case .progressiveLimit: [ByteCount.format(configuration.progressiveLimit)]
         case .ignore: configuration.ignore
+        case .package: configuration.packages
         case .simulateLatency: [MountConfiguration.Values.format(link.latency)]
         case .simulateBandwidth: [Self.text(link.bandwidth)]
         case .simulateFailures: [String(link.failures)]

@@ -17,6 +17,23 @@ extension MountConfiguration {
 
 /// The pieces of a drive that need a decision when they are made.
 extension DriveParts {
+    /// What claims ask about places: the folders around an item, and the package that it is in.
+    static func places(in catalog: Catalog, _ promised: PromisedNames) -> Coordinator.Places {
+        Coordinator.Places { id throws(CloudFSError) in
+            let place = promised.place(id)
+            return try catalog.readFew { reader in
+                guard let place else { return try reader.folders(around: id) }
+                return try reader.folders(around: place.parent).union([place.parent])
+            }
+        } unit: { id throws(CloudFSError) in
+            let place = promised.place(id)
+            return try catalog.readFew { reader in
+                guard let place else { return try reader.package(of: id) ?? id }
+                return try reader.item(place.parent)?.item.enclosingPackage ?? id
+            }
+        }
+    }
+
     /// The container's row, made with the root folder at the first mount.
     ///
     /// - Throws: `invalidArgument` if the state directory belongs to another container.
@@ -200,6 +217,7 @@ extension DesktopThumbnails {
             case .entryAppeared(let parent, _), .entryReplaced(let parent, _):
                 noticeAppeared(in: parent)
             case .entryVanished(let parent, let name, _): noticeVanished(name, from: parent)
+            case .listed: continue
             }
         }
     }
@@ -210,7 +228,7 @@ extension ItemChange {
     var changedItem: ItemID? {
         switch self {
         case .attributes(let id), .content(let id): id
-        case .entryAppeared, .entryVanished, .entryReplaced: nil
+        case .entryAppeared, .entryVanished, .entryReplaced, .listed: nil
         }
     }
 }

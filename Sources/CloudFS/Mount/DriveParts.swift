@@ -71,13 +71,7 @@ final class DriveParts: Sendable {
         let mutations = RemoteMutations()
         let promisedNames = PromisedNames()
         let coordinator = Coordinator(
-            places: Coordinator.Places { id throws(CloudFSError) in
-                let place = promisedNames.place(id)
-                return try catalog.readFew { reader in
-                    guard let place else { return try reader.folders(around: id) }
-                    return try reader.folders(around: place.parent).union([place.parent])
-                }
-            }
+            places: Self.places(in: catalog, promisedNames)
         ) { news.letGo() }
         let evictor = Evictor(
             files: files,
@@ -101,6 +95,18 @@ final class DriveParts: Sendable {
             programs: programs,
             logger: logger
         ) { id, told in news.fetched(id, told) }
+        let contentTypes = ContentTypes.installed(
+            declaring: configuration.types + configuration.packages.map(DeclaredType.package)
+        )
+        let packages = Packages(
+            files: files,
+            hydrator: hydrator,
+            hub: hub,
+            coordinator: coordinator,
+            pool: pool,
+            isPackageName: { contentTypes.isPackage($0) },
+            logger: logger
+        )
         let applier = RemoteApplier(
             files: files,
             provider: provider,
@@ -108,6 +114,7 @@ final class DriveParts: Sendable {
             hub: hub,
             mutations: mutations,
             hydrator: hydrator,
+            packages: packages,
             coordinator: coordinator,
             options: RemoteApplier.Options(
                 deviceName: configuration.deviceName,
@@ -140,7 +147,6 @@ final class DriveParts: Sendable {
             isIgnored: isIgnored,
             logger: logger
         )
-        let contentTypes = ContentTypes.installed(declaring: configuration.types)
         let thumbnails = Thumbnails(
             Thumbnails.Surroundings(
                 catalog: catalog,

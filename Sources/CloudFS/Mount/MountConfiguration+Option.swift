@@ -27,6 +27,7 @@ extension MountConfiguration {
         case thumbnailCache = "thumbnail-cache"
         case progressiveLimit = "progressive-limit"
         case ignore
+        case package
         case simulateLatency = "simulate-latency"
         case simulateBandwidth = "simulate-bandwidth"
         case simulateFailures = "simulate-failures"
@@ -55,6 +56,7 @@ extension MountConfiguration {
             switch self {
             case .readOnly, .remoteIDs, .noPassthrough, .foreground, .anonymous: .flag
             case .ignore, .hydrationDeny, .hydrationAllow: .list("pattern")
+            case .package: .list("extension")
             case .stateDir, .caFile: .value("path")
             case .thumbnailCache: .value("folder")
             case .cacheSize, .freeFloor, .progressiveLimit: .value("bytes")
@@ -122,6 +124,9 @@ extension MountConfiguration {
             case .ignore:
                 "Names like this stay on this machine; adds to the list in docs/configuration.md. "
                     + "!pattern takes one out, !* all. Repeatable."
+            case .package:
+                "Folders with this extension, such as bundle, are one document each: sent, "
+                    + "replaced and kept as one. Repeatable."
             case .simulateLatency: "For demonstrations: delays every request, such as 20ms."
             case .simulateBandwidth: "For demonstrations: limits each transfer, such as 50MB."
             case .simulateFailures: "For demonstrations: share of requests that fail, such as 5%."
@@ -262,6 +267,7 @@ extension MountConfiguration.Option {
             let path = MountConfiguration.Paths.absolute(text, base: base, home: home)
             configuration.thumbnailCache = text == "none" ? .none : .folder(path)
         case .ignore: try ignore(text, in: &configuration)
+        case .package: configuration.packages.append(try value(text, "bundle", Self.package))
         }
     }
 
@@ -289,6 +295,12 @@ extension MountConfiguration.Option {
             )
         }
         configuration.ignore.removeAll { $0 == pattern }
+    }
+
+    /// An extension, with its dot or without.
+    private static func package(_ text: String) -> String? {
+        let name = text.hasPrefix(".") ? String(text.dropFirst()) : text
+        return DeclaredType.isName(name, withSlash: false) ? name.lowercased() : nil
     }
 
     // MARK: - Values

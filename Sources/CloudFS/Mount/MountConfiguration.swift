@@ -151,6 +151,8 @@ public struct MountConfiguration: Sendable, Equatable {
     public var progressiveLimit: Int64 = 256 << 20
     /// Patterns (`fnmatch`) of names that stay on this machine; matched against one component.
     public var ignore = MountConfiguration.defaultIgnore
+    /// Extensions of folders that are one document each.
+    public var packages: [String] = []
     public var simulatedLink = SimulatedLink()
     public var s3 = S3()
     public var foreground = false

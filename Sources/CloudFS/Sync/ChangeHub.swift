@@ -10,11 +10,13 @@ enum ItemChange: Sendable, Hashable {
     case entryVanished(parent: ItemID, name: ItemName, item: ItemID)
     /// Another item has the name now.
     case entryReplaced(parent: ItemID, name: ItemName)
+    /// What is in a folder is known for the first time; nobody can have seen what it lacked.
+    case listed(ItemID)
 
     /// Whether names of the folder came, went or changed their item.
     func changesEntries(of folder: ItemID) -> Bool {
         switch self {
-        case .attributes, .content: false
+        case .attributes, .content, .listed: false
         case .entryAppeared(let parent, _), .entryVanished(let parent, _, _),
             .entryReplaced(let parent, _):
             parent == folder
@@ -24,7 +26,7 @@ enum ItemChange: Sendable, Hashable {
     /// Whether a name came, went or changed its item.
     var changesNames: Bool {
         switch self {
-        case .attributes, .content: false
+        case .attributes, .content, .listed: false
         case .entryAppeared, .entryVanished, .entryReplaced: true
         }
     }

@@ -71,16 +71,17 @@ final class Evictor: Sendable {
         let claim = try coordinator.tryClaim([.writing(id, .forReplacing)], by: .besidePlain)
         defer { claim.end() }
         let file = try files.acquire(id)
-        let (changes, failure) = file.state.withLock { state -> ([ItemChange], CloudFSError?) in
+        let outcome = file.state.withLock { state -> Result<DroppedTree, CloudFSError> in
             do throws(CloudFSError) {
-                return (try drop(&state, id), nil)
+                return .success(try drop(&state, id))
             } catch {
-                return ([], error)
+                return .failure(error)
             }
         }
         try files.release(file)
-        if let failure { throw failure }
-        hub.publish(changes)
+        let dropped = try outcome.get()
+        for member in dropped.members { files.eraseSoon(member) }
+        hub.publish(dropped.changes)
         try FaultPoint.evictDropped.pass()
         files.discards.raise()
     }
@@ -88,8 +89,9 @@ final class Evictor: Sendable {
     private func drop(
         _ state: inout OpenFile.State,
         _ id: ItemID
-    ) throws(CloudFSError) -> [ItemChange] {
-        guard state.generation != 0 else { return [] }
+    ) throws(CloudFSError) -> DroppedTree {
+        guard state.generation != 0 || state.isPackage else { return DroppedTree() }
+        try files.observe(&state, id)
         guard !state.isDirty, state.base != nil else {
             throw CloudFSError(.claimed, "its changes are not uploaded yet", item: id)
         }
@@ -99,15 +101,31 @@ final class Evictor: Sendable {
         guard state.fetches.isEmpty, state.waits.isEmpty else {
             throw CloudFSError(.claimed, "the file is being downloaded", item: id)
         }
-        try files.catalog.write { writer in
+        var dropped = try files.catalog.write { writer in
             guard try writer.reader.effectivePolicy(of: id) != .pinned else {
                 throw CloudFSError(.claimed, "the file is pinned", item: id)
             }
             try writer.setWanted(false, of: id)
-            try writer.dropContent(of: try writer.reader.existing(id))
+            let record = try writer.reader.existing(id)
+            let tree = try dropTree(of: record, writer)
+            try writer.dropContent(of: record)
+            return tree
         }
         _ = try files.reload(&state, id)
-        return [.content(id)]
+        dropped.changes.append(.content(id))
+        return dropped
+    }
+
+    /// What of a package is open keeps all of it.
+    private func dropTree(
+        of record: ItemRecord,
+        _ writer: CatalogWriter
+    ) throws -> DroppedTree {
+        guard record.item.isPackage, record.isListed else { return DroppedTree() }
+        for member in try writer.reader.members(of: record.id) where files.live(member) != nil {
+            throw CloudFSError(.claimed, "something in the package is open", item: record.id)
+        }
+        return try writer.dropTree(of: record)
     }
 
     /// Drops what was not used for longest because the disk is full, whatever the limits are.

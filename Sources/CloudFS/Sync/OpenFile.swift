@@ -101,6 +101,10 @@ final class OpenFile: Sendable {
         var writesInFlight = 0
         /// Whether the item has no name any more.
         var isUnlinked = false
+        /// The package that the file is in.
+        var package: ItemID?
+        /// Whether it is a package itself.
+        var isPackage = false
         /// Whether the mode has bits that somebody without privileges takes away by a change.
         var hasSetID = false
         /// Whether the cloud has a newer version, to be applied after the last close.

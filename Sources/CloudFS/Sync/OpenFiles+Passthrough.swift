@@ -94,6 +94,9 @@ extension OpenFiles {
 
     /// Looks whether programs have written since the last look.
     func observe(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
+        if state.isPackage, try catalog.readFew({ try $0.item(id)?.isTreeChanged }) == true {
+            state.isDirty = true
+        }
         guard let seen = state.direct?.seen else { return }
         let facts = try content(of: &state, id).facts()
         state.direct?.seen = facts

@@ -373,9 +373,11 @@ extension OpenFile.State {
         size = record.item.size
         modified = record.item.metadata.modified
         changed = record.item.changed
-        isDirty = record.item.content.cleanliness != .clean
+        isDirty = record.hasChangedContent
         isBaseLost = record.isBaseLost
         hasSetID = record.item.metadata.hasSetID
+        package = record.item.package
+        isPackage = record.item.isPackage
     }
 }
 

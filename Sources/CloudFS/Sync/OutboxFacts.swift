@@ -49,6 +49,7 @@ struct OutboxFacts: Sendable {
             base.parent.map { OutboxStep.Facts.Place(parent: $0, name: base.name) }
         }
         facts.isDirty = record.item.content.cleanliness != .clean
+        facts.isTreeChanged = record.isTreeChanged
         facts.hasChangedMetadata = record.hasChangedMetadata
         facts.isResident = record.item.content.residency == .resident
         facts.isBaseLost = record.isBaseLost
@@ -60,7 +61,7 @@ struct OutboxFacts: Sendable {
             facts.misplacedFolder = try Self.misplacedFolder(above: name, reader)
             facts.isIgnored = try Self.isIgnored(
                 name,
-                isFolder: record.item.kind == .folder,
+                isFolder: record.item.isFolder,
                 reader,
                 isIgnored
             )
@@ -176,7 +177,7 @@ extension OutboxStep {
         let own = [facts.remotePath, facts.folderPath].compactMap { $0 }
         let isFolder = facts.record.item.kind == .folder
         switch self {
-        case .done, .hold, .waitFor, .hydrate, .erase, .keepHere: return nil
+        case .done, .hold, .waitFor, .hydrate, .pack, .erase, .keepHere: return nil
         case .ask:
             let paths = [facts.sentPath, facts.remotePath].compactMap { $0 }
             let changesSubtree = isFolder && facts.sent?.isMove == true

@@ -14,6 +14,8 @@ enum OutboxStep: Hashable, Sendable {
     case createSymlink
     case move
     case hydrate
+    /// The tree of a package is newer than its content.
+    case pack
     case upload
     case updateMetadata
     case delete
@@ -36,6 +38,8 @@ enum OutboxStep: Hashable, Sendable {
         /// `nil` for an item that the cloud does not have.
         var base: Place?
         var isDirty = false
+        /// Whether it is a package whose content is to be made of its tree.
+        var isTreeChanged = false
         var hasChangedMetadata = false
         /// Whether the outcome of an earlier request is not known.
         var isUnheard = false
@@ -58,6 +62,8 @@ enum OutboxStep: Hashable, Sendable {
         var isInCycle = false
         /// An item that the cloud still has in this folder, or may have.
         var remainingChild: ItemID?
+
+        var hasNewContent: Bool { isDirty || isTreeChanged }
     }
 
     /// Decides the next step; after each that succeeds it is asked again.
@@ -71,12 +77,17 @@ enum OutboxStep: Hashable, Sendable {
         guard facts.isParentInCloud else { return .waitFor(place.parent) }
         // Folders that changed places with what is in them are moved from the top down.
         if facts.base != place, let folder = facts.misplacedFolder { return .waitFor(folder) }
+        // Its new place shows no older bytes of it, which may be half of what a program saved.
+        if facts.base != nil, facts.base != place, facts.hasNewContent {
+            let step = nextOfDirty(facts)
+            if step != .keepHere { return step }
+        }
         if facts.base != place, let occupant = facts.occupant {
             return facts.isInCycle && facts.base != nil ? .stepAside : .waitFor(occupant)
         }
         guard facts.base != nil else { return nextOfNew(facts) }
         if facts.base != place { return .move }
-        if facts.isDirty { return nextOfDirty(facts) }
+        if facts.hasNewContent { return nextOfDirty(facts) }
         return facts.hasChangedMetadata ? .updateMetadata : .done
     }
 
@@ -96,6 +107,7 @@ enum OutboxStep: Hashable, Sendable {
     }
 
     private static func nextOfDirty(_ facts: Facts) -> OutboxStep {
+        if facts.isTreeChanged { return .pack }
         if facts.isResident { return .upload }
         return facts.isBaseLost ? .keepHere : .hydrate
     }

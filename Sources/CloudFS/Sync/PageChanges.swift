@@ -118,16 +118,16 @@ struct PageChanges {
     private mutating func displace(_ base: BaseRecord) throws {
         hasRearranged = true
         let old = try ItemName(base.name)
-        let item = try reader.existing(base.item).item
+        let record = try reader.existing(base.item)
         let isEdited =
-            item.content.cleanliness != .clean || applier.files.live(base.item) != nil
+            record.hasChangedContent || applier.files.live(base.item) != nil
         let free =
             isEdited
             ? try applier.conflictName(for: old, in: folder, reader)
             : try ItemName(".cloudfs-displaced-\(base.item)")
         var displaced = base
         displaced.name = free.bytes
-        applier.whereabouts.noteLeft(base, by: item.kind, at: applier.files.clocks.elapsed())
+        applier.whereabouts.noteLeft(base, by: record.item.kind, at: applier.files.clocks.elapsed())
         try writer.setBase(displaced)
         guard let name = try reader.name(of: base.item), name.parent == folder,
             name.name == base.name
@@ -173,7 +173,7 @@ struct PageChanges {
             return try updateFolderOrLink(record, base, to: remote)
         }
         let local = Reconciler.Local(
-            isDirty: record.item.content.cleanliness != .clean,
+            isDirty: record.hasChangedContent,
             hasChangedMetadata: record.hasChangedMetadata,
             isDeleted: try reader.name(of: id) == nil
         )

@@ -50,14 +50,16 @@ struct Recovery {
                 try dropLost(record)
                 continue
             }
-            guard isDirty else { continue }
+            // A package is its tree, as long as that is here; its content is made of it.
+            guard isDirty, !record.item.isPackage else { continue }
             if isWritten { written.append(record.id) }
             let facts = try content.facts()
             let isBehind =
                 facts.size != record.item.size || facts.modified != record.item.metadata.modified
             // What was sent while a program had it open may have been written on.
             let isQueued = try catalog.read { try $0.outboxEntry(of: record.id) } != nil
-            guard isBehind || !isQueued else { continue }
+            // What is in a package is sent with it.
+            guard isBehind || !(isQueued || record.item.package != nil) else { continue }
             try catalog.write { writer in
                 try writer.recordContent(
                     record.id,
@@ -86,6 +88,10 @@ struct Recovery {
         )
         try catalog.write { writer in
             try writer.dropContent(of: record)
+            if record.item.isPackage, record.isListed {
+                let notBefore = files.clocks.now() + files.quietTime
+                return try writer.noteTreeChange(of: record.id, notBefore: notBefore)
+            }
             guard let base = try writer.reader.base(of: record.id) else {
                 // What the cloud may have got unheard is asked about first.
                 guard try writer.reader.sent(of: record.id) == nil else { return }

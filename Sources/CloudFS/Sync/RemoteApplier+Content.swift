@@ -28,6 +28,7 @@ extension RemoteApplier {
         new.size = remote.kind == .file ? remote.size : Int64(remote.linkTarget?.count ?? 0)
         new.linkTarget = remote.linkTarget
         new.attributes = remote.attributes
+        new.isPackage = remote.kind == .file && packages.isPackageName(remote.name)
         let id = try writer.insertItem(new, at: files.clocks.now())
         let place = place ?? Place(parent: folder, name: remote.name)
         try writer.addName(place.name.bytes, in: place.parent, to: id)
@@ -275,8 +276,9 @@ extension RemoteApplier {
         _ remote: RemoteItem
     ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action]) {
         let base = state.base?.with(remote)
-        try catalog.write { writer in
+        let dropped = try catalog.write { writer -> DroppedTree in
             let record = try writer.reader.existing(id)
+            let dropped = try packages.drop(record, newName: remote.name, writer)
             try writer.dropContent(of: record)
             try writer.setSize(remote.size, of: id)
             try writer.takeOverMetadata(of: remote, for: id, at: files.clocks.now())
@@ -285,8 +287,10 @@ extension RemoteApplier {
             if try writer.reader.effectivePolicy(of: id) == .pinned {
                 try writer.setWanted(true, of: id)
             }
+            return dropped
         }
-        return ([.content(id)], try files.reload(&state, id))
+        packages.forget(dropped.members)
+        return ([.content(id)] + dropped.changes, try files.reload(&state, id))
     }
 
     /// Takes the cloud's version, and none of ours: of two lock files the first one counts.
@@ -325,6 +329,7 @@ extension RemoteApplier {
     ) throws(CloudFSError) -> [ItemChange] {
         let isPartial = state.plan != nil
         let now = files.clocks.now()
+        let known = state.base
         let changes = try catalog.write { writer -> [ItemChange] in
             let reader = writer.reader
             let record = try reader.existing(id)
@@ -359,7 +364,11 @@ extension RemoteApplier {
         state.hasNewer = false
         logger.notice(
             "two versions of a file were kept",
-            metadata: ["item.id": "\(id)", "item.name": "\(remote.name)"]
+            metadata: [
+                "item.id": "\(id)", "item.name": "\(remote.name)",
+                "version.base": "\(known?.version.content ?? "none")",
+                "version.cloud": "\(remote.version.content)",
+            ]
         )
         return changes
     }

@@ -132,15 +132,20 @@ extension RemoteApplier {
         _ known: BaseRecord
     ) throws(CloudFSError) -> [ItemChange]? {
         let id = known.item
-        let (isStill, name) = try catalog.write { writer -> (Bool, NameRecord?) in
-            guard try writer.reader.base(of: id) == known else { return (false, nil) }
+        let (name, dropped) = try catalog.write { writer -> (NameRecord?, DroppedTree?) in
+            let record = try writer.reader.existing(id)
+            guard try writer.reader.base(of: id) == known, !record.isTreeChanged else {
+                return (nil, nil)
+            }
+            let dropped = try packages.drop(record, writer)
             let name = try writer.reader.name(of: id)
             try writer.removeName(of: id)
             try writer.removeBase(of: id)
             try writer.dequeue(id)
-            return (true, name)
+            return (name, dropped)
         }
-        guard isStill else { return nil }
+        guard let dropped else { return nil }
+        packages.forget(dropped.members)
         state.isUnlinked = true
         state.base = nil
         guard let name else { return [] }

@@ -1,5 +1,16 @@
 /// What listings leave out: kind, modes, times and attributes of single items.
 extension RemoteApplier {
+    func wantsDetails(ofSketches count: Int, _ depth: Depth) -> Bool {
+        guard count > 0 else { return true }
+        guard count <= Self.fewDetails else { return false }
+        guard depth == .names else { return true }
+        return detailsLeft.withLock { left in
+            guard count <= left else { return false }
+            left -= count
+            return true
+        }
+    }
+
     /// Looks at the items of a folder that are known from listings only.
     ///
     /// Many are looked at only if a few of them turn out to be more than a listing says: what

@@ -13,6 +13,7 @@ final class RemoteApplier: Sendable {
     let hub: ChangeHub
     let mutations: RemoteMutations
     let hydrator: Hydrator
+    let packages: Packages
     let coordinator: Coordinator
     let options: Options
     let logger: Logger
@@ -23,7 +24,7 @@ final class RemoteApplier: Sendable {
     let whereabouts = Whereabouts()
     /// Files left as they are for as long as a coordinated program has claimed them.
     let postponed = Mutex<Set<ItemID>>([])
-    private let detailsLeft = Mutex(firstDetails)
+    let detailsLeft = Mutex(firstDetails)
     /// Whether the catalog knows that the container is not empty.
     private let hasItems = Atomic(false)
 
@@ -61,6 +62,7 @@ final class RemoteApplier: Sendable {
         hub: ChangeHub,
         mutations: RemoteMutations,
         hydrator: Hydrator,
+        packages: Packages,
         coordinator: Coordinator,
         options: Options,
         logger: Logger
@@ -73,6 +75,7 @@ final class RemoteApplier: Sendable {
         self.hub = hub
         self.mutations = mutations
         self.hydrator = hydrator
+        self.packages = packages
         self.coordinator = coordinator
         self.options = options
         self.logger = logger
@@ -256,6 +259,7 @@ final class RemoteApplier: Sendable {
             return true
         }
         if isFull { hasItems.store(true, ordering: .relaxed) }
+        if isUnmarked, isTrue { hub.publish([.listed(listing.folder)]) }
         return isTrue
     }
 
@@ -307,7 +311,7 @@ final class RemoteApplier: Sendable {
                 )
             }
             listing.isMarked = changed.isMarked
-            hub.publish(changed.changes)
+            hub.publish(changed.changes + (changed.isMarked ? [.listed(folder)] : []))
             if changed.hasDiscarded { files.discards.raise() }
             if changed.hasWanted { files.wanted.raise() }
             listing.outcome.unlisted += changed.unlisted
@@ -385,17 +389,6 @@ final class RemoteApplier: Sendable {
             current = base.parent
         }
         return false
-    }
-
-    private func wantsDetails(ofSketches count: Int, _ depth: Depth) -> Bool {
-        guard count > 0 else { return true }
-        guard count <= Self.fewDetails else { return false }
-        guard depth == .names else { return true }
-        return detailsLeft.withLock { left in
-            guard count <= left else { return false }
-            left -= count
-            return true
-        }
     }
 
     /// What of a page is as the base says, what differs, and what is known from elsewhere.

@@ -21,6 +21,7 @@ extension Uploader {
         case .move: return try await move(id, facts, to: try wantedPath(facts), inPlace: true)
         case .stepAside: return try await stepAside(id, facts)
         case .hydrate: return try await hydrate(id)
+        case .pack: return try await applier.packages.pack(id)
         case .upload: return try await upload(id, facts)
         case .updateMetadata: return try await updateMetadata(id, facts)
         case .delete: return try await delete(id, facts)

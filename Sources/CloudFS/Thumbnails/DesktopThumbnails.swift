@@ -165,7 +165,7 @@ final class DesktopThumbnails: Sendable {
         let files = try await drive.pool.engine {
             try self.drive.catalog.read { reader in
                 try reader.children(of: folder, after: 0, limit: Self.mostFiles)
-                    .filter { $0.record.item.kind == .file && $0.record.item.size > 0 }
+                    .filter { $0.record.item.shownKind == .file && $0.record.item.size > 0 }
                     .map(\.record.id)
             }
         }

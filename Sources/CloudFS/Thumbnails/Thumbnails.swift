@@ -300,7 +300,7 @@ final class Thumbnails: Sendable {
         wantsBig: Bool
     ) throws(CloudFSError) -> ThumbnailFacts? {
         let found = try drive.catalog.readFew { reader -> (Item, ItemSurroundings)? in
-            guard let item = try reader.item(id)?.item, item.kind == .file else { return nil }
+            guard let item = try reader.item(id)?.item, item.shownKind == .file else { return nil }
             return (item, try reader.surroundings(of: id))
         }
         guard let (item, known) = found, item.size > 0, let name = known.name else { return nil }

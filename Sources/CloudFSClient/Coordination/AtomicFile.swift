@@ -16,17 +16,29 @@ struct SystemFailure: Error, CustomStringConvertible {
     var description: String { "\(url.lastPathComponent): \(String(cString: strerror(code)))" }
 }
 
-/// Which version of a file it is, as far as the system tells.
+/// Which version of a file, or of all files in a folder, it is, as far as the system tells.
 struct FileIdentity: Equatable, Sendable {
     private let item: UInt
     private let size: Int
     private let seconds: Int
     private let nanoseconds: Int
+    private var members: [String: FileIdentity] = [:]
 
     /// `nil` if there is no such file.
     init?(_ url: URL) {
+        let path = url.path(percentEncoded: false)
         var status = stat()
-        guard stat(url.path(percentEncoded: false), &status) == 0 else { return nil }
+        guard stat(path, &status) == 0 else { return nil }
+        self.init(status)
+        guard status.st_mode & S_IFMT == S_IFDIR else { return }
+        for name in FileManager.default.subpaths(atPath: path) ?? [] {
+            var status = stat()
+            guard lstat(path + "/" + name, &status) == 0 else { continue }
+            members[name] = FileIdentity(status)
+        }
+    }
+
+    private init(_ status: stat) {
         item = UInt(status.st_ino)
         size = Int(status.st_size)
         seconds = status.st_mtim.tv_sec
@@ -90,7 +102,7 @@ enum AtomicFile {
         }
     }
 
-    private static func write(_ data: Data, to descriptor: Int32, _ url: URL) throws {
+    static func write(_ data: Data, to descriptor: Int32, _ url: URL) throws {
         var rest = data[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }

@@ -20,10 +20,14 @@ public actor Document<Content: DocumentContent>: FilePresenter {
     public private(set) var hasUnsavedChanges = false
 
     private let autosaveDelay: Duration
+    /// How it is a package; `nil` for a document that is one file.
+    private let package: PackageForm<Content>?
     private let place: Mutex<URL>
     private let inbox: AsyncStream<DocumentState>.Continuation
     /// The version of the file that `content` began as, or was saved as.
     private var known: FileIdentity?
+    /// What that version held, of a package.
+    private var knownFiles: [String: Data] = [:]
     private var autosave: Task<Void, Never>?
     /// Saves come one after the other.
     private var saving: Task<Void, any Error>?
@@ -34,7 +38,12 @@ public actor Document<Content: DocumentContent>: FilePresenter {
     ///   - fileURL: Where its file is, or will be.
     ///   - autosaveDelay: How long after the first edit it is saved.
     public init(fileURL: URL, autosaveDelay: Duration = .seconds(2)) {
-        place = Mutex(fileURL)
+        self.init(fileURL, package: nil, autosaveDelay)
+    }
+
+    private init(_ url: URL, package: PackageForm<Content>?, _ autosaveDelay: Duration) {
+        place = Mutex(url)
+        self.package = package
         self.autosaveDelay = autosaveDelay
         (news, inbox) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16))
     }
@@ -192,6 +201,7 @@ public actor Document<Content: DocumentContent>: FilePresenter {
             writingItemAt: presentedItemURL,
             option: .forDeleting
         ) { url in
+            guard package == nil else { return try FileManager.default.removeItem(at: url) }
             guard unlink(url.path(percentEncoded: false)) == 0 else { throw SystemFailure(url) }
         }
         state = .closed
@@ -200,18 +210,33 @@ public actor Document<Content: DocumentContent>: FilePresenter {
     // MARK: - The file
 
     private func read(_ url: URL) throws {
-        content = try Content(contents: try Data(contentsOf: url))
+        if let package {
+            let files = try PackageFolder.files(of: url)
+            content = try package.content(files)
+            knownFiles = files
+        } else {
+            content = try Content(contents: try Data(contentsOf: url))
+        }
         hasUnsavedChanges = false
         known = FileIdentity(url)
         inbox.yield(state)
     }
 
     private func write(to url: URL) throws {
-        try AtomicFile.replace(
-            url,
-            with: try content.contents(),
-            attributes: content.attributes()
-        )
+        if let package {
+            let files = try package.files(content)
+            // What others have saved meanwhile is not what is known of it.
+            let kept = FileIdentity(url) == known ? knownFiles : [:]
+            let attributes = content.attributes()
+            try PackageFolder.replace(url, with: files, knowing: kept, attributes: attributes)
+            knownFiles = files
+        } else {
+            try AtomicFile.replace(
+                url,
+                with: try content.contents(),
+                attributes: content.attributes()
+            )
+        }
         // In the same claim: whoever reads next sees both. It may be a drive without thumbnails,
         // or no drive: the document is saved all the same.
         if let picture = content.thumbnail() {
@@ -244,6 +269,12 @@ public actor Document<Content: DocumentContent>: FilePresenter {
 
     public func presentedItemDidChange() async { await takeOverChanges() }
 
+    // What is in a package is the document, too.
+    public func presentedSubitemDidAppear(at url: URL) async { await takeOverChanges() }
+    public func presentedSubitemDidChange(at url: URL) async { await takeOverChanges() }
+    public func presentedSubitemDidMove(to url: URL) async { await takeOverChanges() }
+    public func presentedSubitemWasDeleted() async { await takeOverChanges() }
+
     public func presentedItemDidMove(to url: URL) async {
         place.withLock { $0 = url }
         await takeOverChanges()
@@ -275,5 +306,23 @@ public actor Document<Content: DocumentContent>: FilePresenter {
         guard !hasUnsavedChanges else { return state.formUnion([.inConflict]) }
         // A file that cannot be read now is read with its next change; edits then find out.
         try? await revert()
+    }
+}
+
+extension Document where Content: PackageContent {
+    /// A document that is a folder of files, not opened yet.
+    ///
+    /// A save makes the folder anew beside the old one and exchanges the two: files that have not
+    /// changed are not written again, and nobody sees half of it.
+    ///
+    /// - Parameters:
+    ///   - packageURL: Where its folder is, or will be; in a drive with the name of a package.
+    ///   - autosaveDelay: How long after the first edit it is saved.
+    public init(packageURL: URL, autosaveDelay: Duration = .seconds(2)) {
+        let form = PackageForm<Content>(
+            content: { try Content(files: $0) },
+            files: { try $0.files() }
+        )
+        self.init(packageURL, package: form, autosaveDelay)
     }
 }

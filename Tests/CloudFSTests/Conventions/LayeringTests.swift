@@ -10,7 +10,7 @@ import Testing
 @Suite struct LayeringTests {
     static let rank: [String: Int] = [
         "Support": 0, "Model": 1,
-        "Catalog": 2, "Content": 2, "Coordination": 2, "Provider": 2,
+        "Archive": 2, "Catalog": 2, "Content": 2, "Coordination": 2, "Provider": 2,
         "Sync": 3, "Attributes": 3, "Virtual": 3, "Thumbnails": 3, "Query": 3, "Access": 3,
         "Filesystem": 4, "FUSE": 5, "Control": 5, "Mount": 6,
     ]
@@ -18,6 +18,7 @@ import Testing
     /// The folders that may import each outside module.
     static let importers: [String: Set<String>] = [
         "AsyncHTTPClient": ["Provider"],
+        "CArchive": ["Archive"],
         "CExpat": ["Provider"],
         "CFuse": ["FUSE"],
         "CloudFSClient": [],
@@ -34,6 +35,7 @@ import Testing
 
     /// What the targets beside the engine may import of the project and of heavy libraries.
     static let targetImporters: [String: Set<String>] = [
+        "CArchive": [],
         "CExpat": [],
         "CFuse": [],
         "CloudFS": ["cloudfs-mount"],

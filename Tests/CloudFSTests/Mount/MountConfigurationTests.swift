@@ -29,6 +29,7 @@ import Testing
         .thumbnailCache: ("/var/tmp/thumbnails", "\"/var/tmp/thumbnails\""),
         .progressiveLimit: ("1G", "\"1G\""),
         .ignore: ("*.iso", "[\"*.iso\"]"),
+        .package: ("bundle", "[\"bundle\"]"),
         .simulateLatency: ("20ms", "\"20ms\""),
         .simulateBandwidth: ("50MB", "\"50MB\""),
         .simulateFailures: ("0.25", "0.25"),

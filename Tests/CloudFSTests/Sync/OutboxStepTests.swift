@@ -42,16 +42,22 @@ import Testing
         #expect(OutboxStep.next(facts) == .waitFor(ItemID(7)))
     }
 
-    @Test func `a name moves before content, and content before metadata`() {
+    @Test func `content goes before a name, and a name before metadata`() {
         let all = Self.facts(at: Self.there, base: Self.here) {
             $0.isDirty = true
             $0.hasChangedMetadata = true
         }
-        #expect(OutboxStep.next(all) == .move)
+        #expect(OutboxStep.next(all) == .upload)
+        var occupied = all
+        occupied.occupant = ItemID(9)
+        #expect(OutboxStep.next(occupied) == .upload)
+        var lost = all
+        (lost.isResident, lost.isBaseLost) = (false, true)
+        #expect(OutboxStep.next(lost) == .move)
         var placed = all
-        placed.base = Self.there
-        #expect(OutboxStep.next(placed) == .upload)
         placed.isDirty = false
+        #expect(OutboxStep.next(placed) == .move)
+        placed.base = Self.there
         #expect(OutboxStep.next(placed) == .updateMetadata)
         placed.hasChangedMetadata = false
         #expect(OutboxStep.next(placed) == .done)
@@ -82,6 +88,19 @@ import Testing
         var lost = partial
         lost.isBaseLost = true
         #expect(OutboxStep.next(lost) == .keepHere)
+    }
+
+    @Test func `a package's content is made before it is sent`() {
+        for base in [nil, Self.here, Self.there] {
+            var facts = Self.facts(at: Self.here, base: base) {
+                $0.isTreeChanged = true
+                $0.isResident = false
+                $0.isBaseLost = true
+            }
+            #expect(OutboxStep.next(facts) == .pack)
+            facts.place = nil
+            #expect(OutboxStep.next(facts) == (base == nil ? .erase : .delete))
+        }
     }
 
     @Test func `ignored and excluded items stay here`() {

@@ -68,7 +68,7 @@ class Drive:
         self.process: subprocess.Popen[bytes] | None = None
         # The groups of daemons of which the kernel held a rest when they were killed.
         self.old: list[int] = []
-        self.options = ["--quiet-time", "300ms"]
+        self.options = ["--quiet-time", "300ms", "--package", "bundle"]
         self.aborts = 0
         self.lingering = 0
 

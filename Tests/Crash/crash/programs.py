@@ -1,11 +1,15 @@
 """What well-known programs do on a drive."""
 
+import ctypes
+import hashlib
 import os
 import random
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import time
 from pathlib import Path
 
 from crash.drive import run
@@ -317,3 +321,109 @@ class Mirroring(Workload):
             # No daemon runs: nothing older comes any more.
             known = {self.old.get(name), self.new.get(name), there}
             self.versions[name] = {version for version in known if version is not None}
+
+
+class Packaging(Workload):
+    """Documents that are folders, each saved beside the old one and exchanged for it."""
+
+    EXCHANGE = 2
+
+    def __init__(self, *arguments: object):
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self.count = 0
+        self.saved: dict[str, int] = {}
+        self.begun: dict[str, int] = {}
+
+    def step(self) -> None:
+        self.count += 1
+        name = f"p{self.random.randrange(4)}.bundle"
+        draft = self.root / f".#{name}"
+        if draft.exists():
+            shutil.rmtree(draft)
+        (draft / "sub").mkdir(parents=True)
+        total = hashlib.sha256()
+        names = [f"{self.random.choice(['', 'sub/'])}file-{n}"
+                 for n in range(self.random.randint(0, 6))]
+        for path in sorted(names):
+            data = self.bytes(20_000)
+            (draft / path).write_bytes(data)
+            total.update(path.encode() + data)
+        (draft / "index").write_text(f"{self.count} {total.hexdigest()}\n")
+        self.begun[name] = self.count
+        if (self.root / name).exists():
+            self.exchange(draft, self.root / name)
+            self.saved[name] = self.count
+            shutil.rmtree(draft)
+        else:
+            os.rename(draft, self.root / name)
+            self.saved[name] = self.count
+        self.acknowledged += 1
+        if self.random.random() < 0.4:
+            self.evict(name)
+        self.rest(0.5)
+
+    def exchange(self, one: Path, other: Path) -> None:
+        library = ctypes.CDLL(None, use_errno=True)
+        if library.renameat2(-100, str(one).encode(), -100, str(other).encode(), self.EXCHANGE):
+            raise OSError(ctypes.get_errno(), "the exchange failed")
+
+    def evict(self, name: str) -> None:
+        """Waits until it is sent, and looks into it when its tree is gone."""
+        end = time.monotonic() + 3
+        while os.getxattr(self.root / name, "user.cloudfs.status") != b"local":
+            if self.stop.wait(0.02) or time.monotonic() > end:
+                return
+        self.drive.evict(self.root / name)
+        self.check_one(name)
+
+    @staticmethod
+    def number(files: dict[str, bytes]) -> int | None:
+        """Which save the files are; `None` if they are none, or half of one."""
+        words = files.get("index", b"").split()
+        total = hashlib.sha256()
+        for path in sorted(files.keys() - {"index"}):
+            total.update(path.encode() + files[path])
+        if len(words) != 2 or words[1] != total.hexdigest().encode():
+            return None
+        return int(words[0])
+
+    def check_one(self, name: str) -> None:
+        files = {path: node.data for path, node in walk(str(self.root / name)).items()
+                 if node.kind == "file"}
+        found = self.number(files)
+        if found not in (self.saved[name], self.begun[name]):
+            raise Failure(f"packaging/{name} is save {found}, and must be {self.saved[name]} or "
+                          f"{self.begun[name]}: {sorted(files)}")
+
+    def check(self) -> None:
+        for name in sorted(self.begun):
+            if name in self.saved:
+                self.check_one(name)
+        strange = [name for name in os.listdir(self.root)
+                   if not name.startswith(".#") and name not in self.begun]
+        if strange:
+            raise Failure(f"packaging: nobody made {strange}")
+
+    def numbers(self) -> dict[str, int]:
+        """Which save of each document the cloud has."""
+        numbers: dict[str, int] = {}
+        for path in self.cloud.glob("*"):
+            with tarfile.open(path) as archive:
+                files = {member.name: archive.extractfile(member).read()  # type: ignore[union-attr]
+                         for member in archive.getmembers() if member.isfile()}
+            number = self.number(files)
+            if number is None:
+                raise Failure(f"the cloud has half of packaging/{path.name}: {sorted(files)}")
+            numbers[path.name] = number
+        return numbers
+
+    def check_cloud(self) -> None:
+        self.numbers()
+
+    def compare(self) -> None:
+        for name, number in self.numbers().items():
+            if number not in (self.saved[name], self.begun[name]):
+                raise Failure(f"the cloud has save {number} of packaging/{name}, not "
+                              f"{self.saved[name]}")
+        if missing := self.saved.keys() - self.numbers().keys():
+            raise Failure(f"the cloud does not have {sorted(missing)}")

@@ -13,7 +13,7 @@ from crash.drive import Disk, Drive, Watchdog
 from crash.tree import Failure, differences, walk
 
 USUAL = [work.Saves, work.Calls, programs.Database, programs.Commits, programs.Unpacking,
-         programs.Mirroring, work.Elsewhere]
+         programs.Mirroring, work.Elsewhere, programs.Packaging]
 # Those whose programs flush what they write.
 FLUSHING = [work.Saves, work.Calls, programs.Database, programs.Commits]
 
@@ -370,6 +370,13 @@ class Run:
         with Watchdog(self.drive, 90, "the comparison"):
             here = walk(mount)
         there = walk(str(self.drive.cloud), skipping=".cloudfs")
+        for load in self.workloads:
+            load.compare()
+            if isinstance(load, programs.Packaging):
+                # What is a file there is a folder here.
+                for nodes in here, there:
+                    for path in [path for path in nodes if path.startswith(f"{load.name}/")]:
+                        del nodes[path]
         if lines := differences(here, there, inodes=False):
             raise Failure("the cloud, compared with the drive:\n  " + "\n  ".join(lines[:20]))
         copies = [path for path in there if work.CONFLICT in path]

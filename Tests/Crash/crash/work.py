@@ -52,6 +52,9 @@ class Workload:
     def finish(self) -> None:
         """Looks at the end, with everything sent."""
 
+    def compare(self) -> None:
+        """Compares the cloud with the drive, where that is not by the trees alone."""
+
     def rest(self, longest: float) -> None:
         self.stop.wait(self.random.random() * longest)
 

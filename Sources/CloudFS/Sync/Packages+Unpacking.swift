@@ -1,0 +1,244 @@
+import Logging
+import Synchronization
+
+/// Makes trees of what packages hold.
+extension Packages {
+    /// - Returns: Whether the item is a package; its tree is here then.
+    func unpackIfOne(_ id: ItemID) async throws(CloudFSError) -> Bool {
+        let isPackage = try await pool.engine {
+            try self.catalog.read { try $0.existing(id).item.isPackage }
+        }
+        if isPackage { try await unpack(id) }
+        return isPackage
+    }
+
+    /// Makes the tree of a package of its content, which is fetched first if it is not here.
+    ///
+    /// All of it appears at once.
+    ///
+    /// - Throws: `notDirectory` for what turns out to be no package: it is shown as a file then.
+    func unpack(_ id: ItemID) async throws(CloudFSError) {
+        do {
+            try await unpacking.value(for: id) { [self] in try await unpackNow(id) }
+        } catch let error as CloudFSError {
+            throw error
+        } catch {
+            throw CloudFSError(.cancelled, "looking into a package was interrupted", item: id)
+        }
+    }
+
+    private func unpackNow(_ id: ItemID) async throws(CloudFSError) {
+        let file = try await pool.engine { try self.files.acquire(id) }
+        let outcome = await unpack(file)
+        try await pool.engine { try self.files.release(file) }
+        try outcome.get()
+    }
+
+    private func unpack(_ file: OpenFile) async -> Result<Void, CloudFSError> {
+        do throws(CloudFSError) {
+            try await hydrator.complete(file)
+            try await pool.engine {
+                do throws(CloudFSError) {
+                    try self.unpackContent(of: file)
+                } catch  where error.code == .corrupt {
+                    throw try self.showAsFile(file.id, because: error)
+                }
+            }
+            return .success(())
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// A member of a package that has a row and no name yet.
+    private struct Unpacked: Sendable {
+        var entry: PackageEntry
+        var id: ItemID
+        /// The generation of its content file; 0 for what is no file.
+        var generation: Int64
+        var allocated: Int64 = 0
+    }
+
+    private func unpackContent(of file: OpenFile) throws(CloudFSError) {
+        let record = try catalog.read { try $0.existing(file.id) }
+        guard !record.isListed else { return }
+        guard record.item.size > 0 else { throw CloudFSError(.corrupt, "it is empty") }
+        let content = try file.state.withLock { state throws(CloudFSError) in
+            guard state.residency == .resident else {
+                throw CloudFSError(.cancelled, "the package was replaced", item: file.id)
+            }
+            return try files.content(of: &state, file.id)
+        }
+        let size = try content.facts().size
+        var members: [Unpacked] = []
+        do throws(CloudFSError) {
+            // Once to see that it is sound, so that nothing is made of what is not.
+            let entries = try Self.entries(of: content, size: size)
+            members = try add(entries, to: record)
+            try fill(&members, from: content, size: size)
+            try files.store.synchronize()
+            try FaultPoint.packageUnpacked.pass()
+            try name(members, in: record)
+        } catch {
+            for member in members { files.eraseSoon(member.id) }
+            throw error
+        }
+    }
+
+    private static func entries(
+        of content: ContentFile,
+        size: Int64
+    ) throws(CloudFSError) -> [PackageEntry] {
+        let reader = try reader(of: content, size: size)
+        var entries: [PackageEntry] = []
+        var kinds: [[[UInt8]]: ItemKind] = [[]: .folder]
+        while let entry = try reader.next() {
+            guard kinds[entry.path] == nil, kinds[entry.path.dropLast()] == .folder else {
+                throw CloudFSError(.corrupt, "the package's tree has two roots or a name twice")
+            }
+            kinds[entry.path] = entry.kind
+            entries.append(entry)
+        }
+        return entries
+    }
+
+    private static func reader(
+        of content: ContentFile,
+        size: Int64
+    ) throws(CloudFSError) -> PackageReader {
+        try content.rewind()
+        return try PackageReader(of: content.descriptor, size: size)
+    }
+
+    /// Rows without names: nobody finds them, and the next start erases them after a crash.
+    private func add(
+        _ entries: [PackageEntry],
+        to package: ItemRecord
+    ) throws(CloudFSError) -> [Unpacked] {
+        var members: [Unpacked] = []
+        do throws(CloudFSError) {
+            try catalog.write(isLong: true) { writer in
+                for entry in entries {
+                    members.append(try add(entry, to: package, writer))
+                }
+            }
+        } catch {
+            for member in members where member.generation != 0 {
+                try files.store.remove(member.id, generation: member.generation)
+            }
+            throw error
+        }
+        return members
+    }
+
+    private func add(
+        _ entry: PackageEntry,
+        to package: ItemRecord,
+        _ writer: CatalogWriter
+    ) throws -> Unpacked {
+        var metadata = package.item.metadata
+        metadata.permissions = entry.permissions
+        metadata.modified = entry.modified
+        var new = NewItem(
+            container: package.item.container,
+            kind: entry.kind,
+            metadata: metadata
+        )
+        new.size = entry.linkTarget.map { Int64($0.count) } ?? entry.size
+        new.linkTarget = entry.linkTarget
+        new.attributes = entry.attributes
+        new.isListed = entry.kind == .folder
+        new.package = package.id
+        if entry.kind == .file {
+            new.generation = files.nextGeneration()
+            new.residency = .resident
+            // The cloud has it as part of the package only: it is never dropped by itself.
+            new.cleanliness = .dirty
+        }
+        let id = try writer.insertItem(new, at: files.clocks.now())
+        if entry.kind == .file {
+            let size = entry.size
+            _ = try files.store.create(id, generation: new.generation, size: size)
+        }
+        return Unpacked(entry: entry, id: id, generation: new.generation)
+    }
+
+    private func fill(
+        _ members: inout [Unpacked],
+        from content: ContentFile,
+        size: Int64
+    ) throws(CloudFSError) {
+        let reader = try Self.reader(of: content, size: size)
+        for index in members.indices {
+            guard let entry = try reader.next(), entry == members[index].entry else {
+                throw CloudFSError(.cancelled, "the package changed while it was read")
+            }
+            guard entry.kind == .file else { continue }
+            let own = try files.store.open(
+                members[index].id,
+                generation: members[index].generation
+            )
+            try reader.content(of: entry) { bytes, offset throws(CloudFSError) in
+                try own.write(bytes, at: offset)
+            }
+            try own.setModified(entry.modified)
+            members[index].allocated = try own.facts().allocated
+        }
+    }
+
+    /// Gives everything its name in one transaction, if the package still is what was read.
+    private func name(
+        _ members: [Unpacked],
+        in package: ItemRecord
+    ) throws(CloudFSError) {
+        let changes = try catalog.write(isLong: true) { writer -> [ItemChange] in
+            let now = try writer.reader.existing(package.id)
+            guard now.item.content.generation == package.item.content.generation, !now.isListed,
+                try writer.reader.name(of: package.id) != nil
+            else {
+                throw CloudFSError(.cancelled, "the package was replaced", item: package.id)
+            }
+            var folders: [[[UInt8]]: ItemID] = [[]: package.id]
+            var changes: [ItemChange] = []
+            for member in members {
+                let path = member.entry.path
+                guard let name = path.last, let folder = folders[path.dropLast()] else { continue }
+                if member.generation != 0 {
+                    try writer.setContent(
+                        of: member.id,
+                        generation: member.generation,
+                        residency: .resident,
+                        localBytes: member.allocated
+                    )
+                }
+                try writer.addName(name, in: folder, to: member.id)
+                if member.entry.kind == .folder { folders[path] = member.id }
+                if path.count == 1 {
+                    changes.append(.entryAppeared(parent: folder, name: try ItemName(name)))
+                }
+            }
+            try writer.setListed(true, of: package.id)
+            return changes
+        }
+        hub.publish(changes + [.listed(package.id)])
+    }
+
+    /// What cannot be read as a package is the file that it is in the cloud.
+    ///
+    /// - Returns: What to tell who looked into it.
+    private func showAsFile(
+        _ id: ItemID,
+        because error: CloudFSError
+    ) throws(CloudFSError) -> CloudFSError {
+        let changes = try catalog.write { writer in
+            try writer.setPackage(false, of: id)
+            return try Self.replacement(of: id, writer.reader)
+        }
+        logger.notice(
+            "a file with a package's name is none, and shown as a file",
+            metadata: ["item.id": "\(id)", "error": "\(error)"]
+        )
+        hub.publish(changes)
+        return CloudFSError(.notDirectory, "not a package", item: id, cause: error)
+    }
+}
