@@ -19,7 +19,7 @@ final class ControlServer: Service {
     private let logger: Logger
     private let pool = BlockingPool(name: "cloudfs-control", width: 1)
     private let whenReady: @Sendable () -> Void
-    private let arrivals = Arrivals()
+    private let arrivals: Arrivals
     private let listener = Mutex<(any Channel)?>(nil)
 
     /// Prepares the folder of the socket and checks that no other daemon serves the mountpoint.
@@ -44,6 +44,7 @@ final class ControlServer: Service {
         self.limits = limits
         self.logger = logger
         self.whenReady = whenReady
+        arrivals = Arrivals(logger: logger)
         socket = try ControlSocket(directory: directory, record: record)
     }
 
@@ -57,6 +58,7 @@ final class ControlServer: Service {
         } catch {
             result = .failure(error)
         }
+        await arrivals.endAll()
         do {
             let published = takePublished()
             try await pool.run { [socket] in try socket.remove(published) }
@@ -88,7 +90,7 @@ final class ControlServer: Service {
                     try await running.value
                 } onCancel: {
                     Task {
-                        await letAllIn()
+                        await closeTheDoor()
                         running.cancel()
                     }
                 }
@@ -115,35 +117,18 @@ final class ControlServer: Service {
         }
     }
 
-    /// Waits until everybody who has come is handled, and nobody else can come.
-    private func letAllIn() async {
+    /// Waits until everybody who has come was let in, and nobody else can come.
+    private func closeTheDoor() async {
         let published = takePublished()
         let seconds = max(1, Int(limits.shutdown.components.seconds))
         do {
             try await pool.run { [socket] in
                 try socket.withdraw(published, within: seconds)
             }
-            try await letArrive()
             // For who had found the socket before, and comes to it after the last one.
             try await listener.withLock { $0 }?.close()
-            try await letArrive()
         } catch {
             logger.debug("the control socket ends early", metadata: ["error": "\(error)"])
-        }
-    }
-
-    /// How often a connection goes from loop to loop until it is counted as an arrival, and more.
-    private static let hops = 8
-
-    private func letArrive() async throws {
-        for _ in 0..<Self.hops {
-            for loop in MultiThreadedEventLoopGroup.singleton.makeIterator() {
-                try await loop.submit {}.get()
-            }
-        }
-        let end = ContinuousClock.now + limits.shutdown
-        while !arrivals.isEmpty, ContinuousClock.now < end {
-            try await Task.sleep(for: .milliseconds(2))
         }
     }
 

@@ -16,13 +16,12 @@ struct PeerCheckedChannel: ServerChildChannel {
     let unread: TimeAmount
     /// Whose processes are served.
     let serves: @Sendable (_ user: UInt32) -> Bool
-    /// Counts connections that were accepted and are not handled yet.
+    /// Holds connections that were accepted and are not handled yet.
     let arrivals: Arrivals
     /// Where refusals are told: the server's own logger is quiet.
     let logger: Logger
 
     func setup(channel: any Channel, logger quiet: Logger) -> EventLoopFuture<Value> {
-        arrivals.add(1)
         let setup = Self.peer(of: channel).flatMapThrowing { peer in
             guard serves(peer.user) else {
                 logger.warning(
@@ -35,16 +34,14 @@ struct PeerCheckedChannel: ServerChildChannel {
         }.flatMap {
             base.setup(channel: channel, logger: quiet)
         }
+        setup.whenSuccess { [arrivals] in arrivals.hold($0) }
         // Nobody else closes a connection whose setup failed.
-        setup.whenFailure { [arrivals] _ in
-            arrivals.add(-1)
-            channel.close(promise: nil)
-        }
+        setup.whenFailure { _ in channel.close(promise: nil) }
         return setup
     }
 
     func handle(value: Value, logger: Logger) async {
-        arrivals.add(-1)
+        arrivals.release(value)
         await base.handle(value: value, logger: logger)
     }
 
@@ -61,16 +58,56 @@ struct PeerCheckedChannel: ServerChildChannel {
     }
 }
 
-/// How many connections are between their arrival and whoever handles them.
+/// Connections between their arrival and whoever handles them.
 ///
-/// A server that is cancelled then forgets them, which ends the process: NIO wants each of them
-/// to be closed by its owner, and they have none.
+/// A server that ends forgets those that it has not begun to handle, and NIO ends the process for
+/// each that nobody closes. So they are held here until they are handled, or the server is over.
 final class Arrivals: Sendable {
-    private let count = Atomic(0)
+    typealias Connection = PeerCheckedChannel.Value
 
-    func add(_ number: Int) { count.add(number, ordering: .relaxed) }
+    private struct State {
+        var waiting: [ObjectIdentifier: Connection] = [:]
+        var isOver = false
+    }
 
-    var isEmpty: Bool { count.load(ordering: .relaxed) == 0 }
+    private let state = Mutex(State())
+    private let logger: Logger
+
+    init(logger: Logger) {
+        self.logger = logger
+    }
+
+    /// Holds a connection until it is handled; ends it if nobody will.
+    func hold(_ connection: Connection) {
+        let isOver = state.withLock { state in
+            if !state.isOver { state.waiting[ObjectIdentifier(connection.channel)] = connection }
+            return state.isOver
+        }
+        if isOver { Task { await end(connection) } }
+    }
+
+    /// Somebody handles it, and will close it.
+    func release(_ connection: Connection) {
+        state.withLock { _ = $0.waiting.removeValue(forKey: ObjectIdentifier(connection.channel)) }
+    }
+
+    /// Ends those that the server, which is over, has not begun to handle, and all that come yet.
+    func endAll() async {
+        let left = state.withLock { state in
+            defer { state.waiting = [:] }
+            state.isOver = true
+            return Array(state.waiting.values)
+        }
+        for connection in left { await end(connection) }
+    }
+
+    private func end(_ connection: Connection) async {
+        do {
+            try await connection.executeThenClose { _, _ in }
+        } catch {
+            logger.debug("a connection ended early", metadata: ["error": "\(error)"])
+        }
+    }
 }
 
 /// Closes a connection whose peer does not take what was written to it.
