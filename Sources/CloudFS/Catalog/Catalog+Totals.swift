@@ -29,6 +29,7 @@ extension CatalogReader {
                     coalesce(sum(outbox.error_code IS NOT NULL), 0)
                 FROM item LEFT JOIN outbox ON outbox.item = item.id
                 WHERE item.id IN (SELECT id FROM below) AND (item.id <> ? OR kind = 1)
+                    AND (item.package IS NULL OR item.package NOT IN (SELECT id FROM below))
                 """
         )
         let row = try Row.fetchOne(statement, arguments: [id.rawValue, id.rawValue])

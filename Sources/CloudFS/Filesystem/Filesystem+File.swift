@@ -113,10 +113,9 @@ extension Filesystem {
             try dropSetID(of: file, changedBy: caller)
         }
         let program = programs.program(of: caller.processID)
-        files.noteUse(of: file.id, isPersons: program.purpose.isPersons)
-        if let package = file.state.withLock({ $0.package }) {
-            files.noteUse(of: package, isPersons: program.purpose.isPersons)
-        }
+        // What is in a package is used as the package.
+        let used = file.state.withLock { $0.package } ?? file.id
+        files.noteUse(of: used, isPersons: program.purpose.isPersons)
         virtual.noteUse()
         let isWritable = OpenFlags.isWritable(flags)
         let (generation, isAbsent) = file.state.withLock { state in
@@ -154,7 +153,7 @@ extension Filesystem {
 
     /// What is opened for writing in a package makes that newer than its content, before the first
     /// byte: neither is the tree replaced then, nor a half of it sent.
-    private func noteTreeChange(around file: OpenFile) throws(CloudFSError) {
+    func noteTreeChange(around file: OpenFile) throws(CloudFSError) {
         guard let package = file.state.withLock({ $0.package }) else { return }
         let notBefore = notBefore
         try catalog.write { try $0.noteTreeChange(of: package, notBefore: notBefore) }

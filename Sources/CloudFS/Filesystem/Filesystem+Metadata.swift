@@ -48,6 +48,7 @@ extension Filesystem {
         guard size >= 0 else { throw CloudFSError(.invalidArgument, "a negative size", item: id) }
         let file = try files.acquire(id)
         do throws(CloudFSError) {
+            try noteTreeChange(around: file)
             let actions = try files.truncate(file, to: size)
             hydrator.perform(actions, on: file)
             if size == 0 { try FaultPoint.replaceSwitched.pass() }
