@@ -26,6 +26,14 @@ struct PackageEntry: Sendable, Equatable {
     /// The longest attribute, in bytes, and most of them on one item.
     static let longestAttribute = 65_536
     static let mostAttributes = 128
+    /// Bytes of names, targets and attributes of all in one package; 64 MiB.
+    static let mostNotes = 64 << 20
+
+    /// Bytes of its names, target and attributes.
+    var noteSize: Int {
+        path.reduce(0) { $0 + $1.count } + (linkTarget?.count ?? 0)
+            + attributes.reduce(0) { $0 + $1.key.utf8.count + $1.value.count }
+    }
 
     /// Whether a tree may have it: nothing that leads out of it, or that no name can be.
     var isSound: Bool {

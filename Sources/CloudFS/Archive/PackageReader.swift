@@ -4,12 +4,15 @@ import Glibc
 /// Reads the archive of a package, entry after entry; it may be anybody's.
 ///
 /// All that it tells is bounded by `PackageEntry` and by the length of the archive, and whatever
-/// could lead out of a tree is refused.
+/// could lead out of a tree is refused with `notDirectory`: it is no package. A disk that cannot be
+/// read is another thing.
 final class PackageReader {
     private let archive: OpaquePointer
     private var entries = 0
     /// Bytes of content that files may still claim to have.
     private var budget: Int64
+    /// Bytes of names and attributes so far, which are held in memory.
+    private var noted = 0
 
     private static let pieceSize = 1 << 20
 
@@ -32,7 +35,7 @@ final class PackageReader {
     }
 
     /// - Returns: `nil` at the end.
-    /// - Throws: `corrupt` for what is no archive, or none of a package.
+    /// - Throws: `notDirectory` for what is no archive, or none of a package.
     func next() throws(CloudFSError) -> PackageEntry? {
         var header: OpaquePointer?
         let result = archive_read_next_header(archive, &header)
@@ -40,14 +43,18 @@ final class PackageReader {
         guard result == ARCHIVE_OK, let header else { throw failure() }
         entries += 1
         guard entries <= PackageEntry.most else {
-            throw CloudFSError(.corrupt, "the package has too many files")
+            throw CloudFSError(.notDirectory, "the package has too many files")
         }
         guard let entry = try entry(header), entry.isSound else {
-            throw CloudFSError(.corrupt, "the package holds what a package cannot hold")
+            throw CloudFSError(.notDirectory, "the package holds what a package cannot hold")
         }
         budget -= entry.size
         guard budget >= 0, archive_entry_sparse_count(header) == 0 else {
-            throw CloudFSError(.corrupt, "the package's files are longer than it is")
+            throw CloudFSError(.notDirectory, "the package's files are longer than it is")
+        }
+        noted += entry.noteSize
+        guard noted <= PackageEntry.mostNotes else {
+            throw CloudFSError(.notDirectory, "the package's names and attributes are too long")
         }
         return entry
     }
@@ -81,7 +88,7 @@ final class PackageReader {
 
     private func attributes(_ header: OpaquePointer) throws(CloudFSError) -> [String: [UInt8]] {
         guard archive_entry_xattr_reset(header) <= Int32(PackageEntry.mostAttributes) else {
-            throw CloudFSError(.corrupt, "a file of the package has too many attributes")
+            throw CloudFSError(.notDirectory, "a file of the package has too many attributes")
         }
         var attributes: [String: [UInt8]] = [:]
         var name: UnsafePointer<CChar>?
@@ -98,7 +105,7 @@ final class PackageReader {
 
     /// Hands on the content of the file that `next` told of, in pieces and in order.
     ///
-    /// - Throws: `corrupt` if it is shorter than was told; what `receive` throws.
+    /// - Throws: `notDirectory` if it is shorter than was told; what `receive` throws.
     func content(
         of entry: PackageEntry,
         _ receive: (ArraySlice<UInt8>, Int64) throws(CloudFSError) -> Void
@@ -116,8 +123,14 @@ final class PackageReader {
     }
 
     private func failure() -> CloudFSError {
+        let number = archive_errno(archive)
         let text = archive_error_string(archive).map { String(cString: $0) } ?? "it ends early"
-        return CloudFSError(.corrupt, "it cannot be read as an archive: \(text)")
+        // What libarchive itself thinks of the bytes is one of the other three.
+        let isOfSystem = ![0, -1, EILSEQ, EINVAL].contains(number)
+        return CloudFSError(
+            isOfSystem ? .corrupt : .notDirectory,
+            "it cannot be read as a package: \(text)"
+        )
     }
 }
 

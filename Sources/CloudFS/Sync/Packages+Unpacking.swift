@@ -40,7 +40,7 @@ extension Packages {
             try await pool.engine {
                 do throws(CloudFSError) {
                     try self.unpackContent(of: file)
-                } catch  where error.code == .corrupt {
+                } catch  where error.code == .notDirectory {
                     throw try self.showAsFile(file.id, because: error)
                 }
             }
@@ -62,7 +62,7 @@ extension Packages {
     private func unpackContent(of file: OpenFile) throws(CloudFSError) {
         let record = try catalog.read { try $0.existing(file.id) }
         guard !record.isListed else { return }
-        guard record.item.size > 0 else { throw CloudFSError(.corrupt, "it is empty") }
+        guard record.item.size > 0 else { throw CloudFSError(.notDirectory, "it is empty") }
         let content = try file.state.withLock { state throws(CloudFSError) in
             guard state.residency == .resident else {
                 throw CloudFSError(.cancelled, "the package was replaced", item: file.id)
@@ -94,7 +94,10 @@ extension Packages {
         var kinds: [[[UInt8]]: ItemKind] = [[]: .folder]
         while let entry = try reader.next() {
             guard kinds[entry.path] == nil, kinds[entry.path.dropLast()] == .folder else {
-                throw CloudFSError(.corrupt, "the package's tree has two roots or a name twice")
+                throw CloudFSError(
+                    .notDirectory,
+                    "a name of the package is there twice, or is in no folder"
+                )
             }
             kinds[entry.path] = entry.kind
             entries.append(entry)

@@ -166,7 +166,36 @@ import Testing
             }
             #expect(total <= limit, "seed \(seed)")
         } catch {
-            #expect(error.code == .corrupt, "seed \(seed): \(error)")
+            #expect(error.code == .notDirectory, "seed \(seed): \(error)")
+        }
+    }
+
+    @Test func `a disk that cannot be read is not taken for a file that is no package`() throws {
+        let descriptor = open("/dev/null", O_WRONLY)
+        defer { close(descriptor) }
+        do throws(CloudFSError) {
+            _ = try PackageReader(of: descriptor, size: 1_024).next()
+            Issue.record("nothing was read, and nobody noticed")
+        } catch {
+            #expect(error.code == .corrupt)
+        }
+    }
+
+    @Test func `names and attributes do not fill the memory`() throws {
+        let value = [UInt8](repeating: 7, count: PackageEntry.longestAttribute)
+        let entries = (0...10).map { index -> (PackageEntry, [UInt8]) in
+            var entry = Self.entry("file-\(index)")
+            for number in 0..<100 { entry.attributes["user.a\(number)"] = value }
+            return (entry, [])
+        }
+        let file = try Self.archive(entries)
+        do throws(CloudFSError) {
+            try file.rewind()
+            let reader = try PackageReader(of: file.descriptor, size: try file.facts().size)
+            while try reader.next() != nil {}
+            Issue.record("70 MB of attributes were taken")
+        } catch {
+            #expect(error.code == .notDirectory)
         }
     }
 
@@ -190,7 +219,7 @@ import Testing
             _ = try PackageReader(of: file.descriptor, size: try file.facts().size).next()
             Issue.record("a file of a terabyte was believed")
         } catch {
-            #expect(error.code == .corrupt)
+            #expect(error.code == .notDirectory)
         }
     }
 }
