@@ -12,7 +12,7 @@ extension DriveControl {
         for peer: ControlPeer,
         tell: @escaping @Sendable (ClaimEvent) -> Bool
     ) async throws(CloudFSError) {
-        await reach(order.intents.map(\.path))
+        await reach(order.intents.map(\.path), isFetching: true)
         let purpose = Purpose.program(order.purpose ?? "\(peer.process).\(nextPurpose())")
         let claimant = Claimant(purpose, process: peer.process)
         let names = NamesInUse(filesystem.promisedNames)

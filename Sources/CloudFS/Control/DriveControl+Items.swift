@@ -162,7 +162,7 @@ extension DriveControl {
     }
 
     func download(_ paths: [DrivePath]) async throws(CloudFSError) -> [ItemResult] {
-        await reach(paths)
+        await reach(paths, isFetching: true)
         return try await pool.engine {
             paths.map { path in
                 do throws(CloudFSError) {

@@ -31,13 +31,19 @@ extension DriveControl {
     ///
     /// One that cannot be listed, or not in time for all of them, is told when the item is looked
     /// for.
-    func reach(_ paths: [DrivePath]) async {
+    ///
+    /// - Parameter isFetching: Whether packages on the way are fetched, as for a read.
+    func reach(_ paths: [DrivePath], isFetching: Bool = false) async {
         let end = filesystem.clocks.elapsed() + filesystem.options.listingDeadline
         for path in paths where filesystem.clocks.elapsed() < end {
             for _ in path.names {
                 do throws(CloudFSError) {
                     let next = try await pool.engine {
-                        try self.catalog.read { try Self.unlistedFolder(on: path, $0) }
+                        try self.catalog.read { reader in
+                            let next = try Self.unlistedFolder(on: path, reader)
+                            let isPackage = try next.map { try reader.existing($0).item.isPackage }
+                            return isPackage == true && !isFetching ? nil : next
+                        }
                     }
                     guard let next else { break }
                     try await filesystem.ensureListed(

@@ -204,8 +204,10 @@ final class Filesystem: Sendable {
         Entry(attributes: attributes(of: record), isCacheable: true)
     }
 
-    /// Waits for a listing of the folder, with a deadline.
+    /// Waits for a listing of the folder, with a deadline; for a package as for a read of its
+    /// bytes.
     func ensureListed(_ folder: ItemID, within limit: Duration) async throws(CloudFSError) {
+        if try await packages.unpackIfOne(folder) { return }
         let timeout = CloudFSError(
             .timedOut,
             "the cloud did not list the folder in time",

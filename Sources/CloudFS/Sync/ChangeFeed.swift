@@ -240,7 +240,6 @@ final class ChangeFeed: Sendable {
     /// - Throws: `offline` or `timedOut` when they cannot be known; never `notFound` for that
     /// reason.
     func ensureListed(_ folder: ItemID) async throws(CloudFSError) {
-        if try await applier.packages.unpackIfOne(folder) { return }
         applier.precedence.beginWaiting()
         defer { applier.precedence.endWaiting() }
         var outcome = try await list(folder, depth: .few)
