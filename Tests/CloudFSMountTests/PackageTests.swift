@@ -286,6 +286,46 @@ struct PackageTests {
         }
     }
 
+    /// A path into a package is a read of its bytes: it takes as long as they do, and no listing.
+    @Test func `it is waited for as long as its bytes come`() async throws {
+        try await Self.with { drive in
+            try await drive.run("mkdir N.bundle; head -c 3000000 /dev/urandom > N.bundle/big")
+            try await drive.drain()
+            let sum = try await drive.run("sha256sum < N.bundle/big")
+            let slow = TestMount.Options(
+                ["--device-name", "second", "--simulate-bandwidth", "1MB"] + Self.arguments
+            )
+            try await drive.withSecondDrive(options: slow) { second in
+                try await eventually("it is there") { try await second.has(["N.bundle"]) }
+                // To ask about it is not to read it.
+                let asked = try await second.cloudfs(["status", "N.bundle/big"])
+                #expect(asked.status != 0 && asked.errors.contains("not known yet"))
+                #expect(try await second.fetched().bytes == 0)
+                #expect(try await second.run("sha256sum < N.bundle/big") == sum)
+            }
+        }
+    }
+
+    /// Put aside for a new one, a file that is not here is the cloud's still, and can be read.
+    @Test func `what is put aside keeps its bytes`() async throws {
+        try await Self.with(
+            ["--quiet-time", "60s"],
+            prepare: Filling { try $0.write("promised", "old bytes\n") }
+        ) { drive in
+            try await drive.python(
+                """
+                open(".#new", "w").write("new")
+                renameat2(".#new", "promised", 2)
+                assert open(".#new").read() == "old bytes\\n"
+                os.unlink(".#new")
+                """
+            )
+            try await drive.mustDo(["drain", "--wait"])
+            #expect(drive.cloud.text("promised") == "new")
+            #expect(try drive.cloud.paths() == ["promised"])
+        }
+    }
+
     @Test func `who gets no downloads does not look into it`() async throws {
         try await Self.with(["--hydration-deny", "scanner"]) { drive in
             try await drive.run(

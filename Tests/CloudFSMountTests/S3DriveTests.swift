@@ -140,6 +140,55 @@ struct S3DriveTests {
     }
 
     @Test(arguments: S3TestServers.all)
+    func `a package is one object, and comes whole`(server: S3TestServer) async throws {
+        try await S3TestServers.withBucket(on: server) { bucket in
+            var options = Self.options(server, bucket)
+            options.arguments += ["--package", "bundle"]
+            try await TestDrive.with(options: options, slots: 2) { first in
+                try await first.run(
+                    """
+                    mkdir -p N.bundle/sub; echo 1 > N.bundle/a; echo 1 > N.bundle/sub/b
+                    setfattr -n user.kind -v note N.bundle/a; chmod 750 N.bundle
+                    """
+                )
+                try await first.drain()
+                let names = try await S3Programs.rclone(
+                    ["lsf", "-R", "--files-only", "cloud:\(bucket)"],
+                    on: server
+                )
+                .output.split(separator: "\n")
+                #expect(names.filter { !$0.hasPrefix(".cloudfs") } == ["N.bundle"])
+                let archive = try await S3Programs.rclone(
+                    ["cat", "cloud:\(bucket)/N.bundle"],
+                    on: server
+                )
+                #expect(archive.output.contains("sub/b"))
+                options.arguments += ["--device-name", "second"]
+                try await first.withSecondDrive(options: options) { second in
+                    try await eventually("it is there", within: .seconds(20)) {
+                        try await second.has(["N.bundle"])
+                    }
+                    #expect(try await second.fetched().bytes == 0)
+                    try await second.run(
+                        """
+                        [ "$(cat N.bundle/a N.bundle/sub/b)" = "$(printf '1\\n1')" ]
+                        [ "$(getfattr --only-values -n user.kind N.bundle/a)" = note ]
+                        [ "$(stat -c %a N.bundle)" = 750 ]
+                        echo 2 > N.bundle/a; rm -r N.bundle/sub; mv N.bundle M.bundle
+                        """
+                    )
+                    try await second.drain()
+                    try await eventually("it came back", within: .seconds(20)) {
+                        try await first.has(["M.bundle/a"], not: ["N.bundle", "M.bundle/sub"])
+                    }
+                    #expect(try await first.text("M.bundle/a") == "2\n")
+                    try await first.mustDo(["check"])
+                }
+            }
+        }
+    }
+
+    @Test(arguments: S3TestServers.all)
     func `devices that write one document by turns make no conflict`(
         server: S3TestServer
     ) async throws {

@@ -235,12 +235,29 @@ extension CatalogWriter {
     /// A document was exchanged for a new item and is put aside, under a name that stays on this
     /// machine: the other one is its next version.
     ///
+    /// What is put aside has bytes of its own then, as the cloud's are another's: so only if all of
+    /// it is here.
+    ///
     /// - Returns: Whether that is so.
-    func passDocument(of id: ItemID, to heir: ItemID) throws -> Bool {
-        guard let base = try reader.base(of: id), let name = try reader.name(of: heir),
-            base.parent == name.parent, base.name == name.name
+    func passDocument(
+        of document: ItemRecord,
+        to heir: ItemID,
+        notBefore: Timestamp
+    ) throws -> Bool {
+        let isHere =
+            document.item.isPackage
+            ? document.isListed : document.item.content.residency == .resident
+        guard isHere, let base = try reader.base(of: document.id),
+            let name = try reader.name(of: heir),
+            base.parent == name.parent, base.name == name.name,
+            try passBase(base, to: try reader.existing(heir))
         else { return false }
-        return try passBase(base, to: try reader.existing(heir))
+        if document.item.isPackage {
+            try noteTreeChange(of: document.id, notBefore: notBefore)
+        } else {
+            try markDirty(document.id, notBefore: notBefore)
+        }
+        return true
     }
 
     private func passBase(_ base: BaseRecord, to heir: ItemRecord) throws -> Bool {

@@ -22,8 +22,8 @@ struct ItemRecord: Sendable, Equatable {
 
     /// Whether its bytes are newer than the base, or are to be made anew.
     var hasChangedContent: Bool { item.content.cleanliness != .clean || isTreeChanged }
-    /// Whether a package's tree is newer than its content.
-    var isTreeChanged: Bool { treeChanges != packedChanges }
+    /// Whether a package's tree is newer than its content; one that is not here is not.
+    var isTreeChanged: Bool { isListed && treeChanges != packedChanges }
 
     /// The columns in the order `init(row:)` reads them, from a table named `item`.
     static let columns = """

@@ -156,7 +156,13 @@ extension Filesystem {
     func noteTreeChange(around file: OpenFile) throws(CloudFSError) {
         guard let package = file.state.withLock({ $0.package }) else { return }
         let notBefore = notBefore
-        try catalog.write { try $0.noteTreeChange(of: package, notBefore: notBefore) }
+        let isFirst = try catalog.write { writer in
+            let record = try writer.reader.item(package)
+            try writer.noteTreeChange(of: package, notBefore: notBefore)
+            return record?.isTreeChanged == false
+        }
+        // A power failure must find a changed package with old bytes, never the other way round.
+        if isFirst { try catalog.makeDurable() }
     }
 
     /// Lets the kernel use the content file, if it may.

@@ -28,7 +28,7 @@ extension Filesystem {
         } _: { claimed throws(CloudFSError) in
             try catalog.write { writer in try self.rename(change, claimed, writer) }
         }
-        packages.noteJoined(result.packed)
+        for (package, members) in result.packed { packages.noteJoined(members, package) }
         if parent != newParent { for id in result.moved { coordinator.noteMoved(id) } }
         if let id = result.moved.first { fulfil(newName, in: newParent, with: id) }
         if let victim = result.victim {
@@ -89,8 +89,8 @@ extension Filesystem {
         var ancestor: ItemID?
         /// A document that was put aside for another version of it, and that one.
         var saved: (old: ItemID, new: ItemID)?
-        /// What is in folders that have become packages.
-        var packed: [ItemID] = []
+        /// Folders that have become packages, and what is in them.
+        var packed: [(package: ItemID, members: [ItemID])] = []
     }
 
     private static func intents(
@@ -180,7 +180,7 @@ extension Filesystem {
         var result = Renamed(moved: [source.id, target.id], packed: packed)
         for (item, name, heir) in [(target, change.name, source), (source, change.newName, target)]
         where options.isIgnored(name, item.item.isFolder) {
-            if try writer.passDocument(of: item.id, to: heir.id) {
+            if try writer.passDocument(of: item, to: heir.id, notBefore: change.notBefore) {
                 result.saved = (item.id, heir.id)
             }
         }
@@ -222,14 +222,14 @@ extension Filesystem {
     /// Only if no cloud has it yet: a package is another thing there. So nothing comes into one or
     /// out of one, either; `mv` copies then.
     ///
-    /// - Returns: What is in a package that was a folder.
+    /// - Returns: A package that was a folder, and what is in it.
     private func adopt(
         _ record: ItemRecord,
         as name: ItemName,
         in folder: ItemID,
         _ change: Renaming,
         _ writer: CatalogWriter
-    ) throws -> [ItemID] {
+    ) throws -> [(package: ItemID, members: [ItemID])] {
         let package = try writer.reader.existing(folder).item.enclosingPackage
         guard package == record.item.package else {
             throw CloudFSError(.crossContainer, "packages are moved as one", item: record.id)
@@ -237,7 +237,10 @@ extension Filesystem {
         let isPackage = record.item.isPackage
         guard record.item.isFolder, package == nil, packages.isPackageName(name) != isPackage
         else { return [] }
-        if !isPackage { return try writer.makePackage(of: record.id, notBefore: change.notBefore) }
+        if !isPackage {
+            let members = try writer.makePackage(of: record.id, notBefore: change.notBefore)
+            return [(record.id, members)]
+        }
         // What a program sets aside to remove it stays what it is.
         guard options.isIgnored(name, true) else {
             throw CloudFSError(.crossContainer, "it is a package", item: record.id)

@@ -80,7 +80,7 @@ final class Evictor: Sendable {
         }
         try files.release(file)
         let dropped = try outcome.get()
-        for member in dropped.members { files.eraseSoon(member) }
+        files.forget(dropped.members)
         hub.publish(dropped.changes)
         try FaultPoint.evictDropped.pass()
         files.discards.raise()

@@ -33,6 +33,14 @@ extension OpenFiles {
         }
     }
 
+    /// Lets go of items that lost their names, now or with their last use.
+    func forget(_ items: [ItemID]) {
+        for id in items {
+            live(id)?.state.withLock { $0.isUnlinked = true }
+            eraseSoon(id)
+        }
+    }
+
     /// Tries once more what could not be stored.
     ///
     /// - Throws: Why some of it still cannot be; the rest is stored.

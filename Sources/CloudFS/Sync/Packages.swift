@@ -41,16 +41,8 @@ final class Packages: Sendable {
     }
 
     /// Notes that items are in a package now that were in a folder.
-    func noteJoined(_ members: [ItemID]) {
-        for id in members {
-            guard let file = files.live(id) else { continue }
-            do throws(CloudFSError) {
-                let package = try catalog.readFew { try $0.package(of: id) }
-                file.state.withLock { $0.package = package }
-            } catch {
-                logger.error("a package is unknown", metadata: ["error": "\(error)"])
-            }
-        }
+    func noteJoined(_ members: [ItemID], _ package: ItemID) {
+        for id in members { files.live(id)?.state.withLock { $0.package = package } }
     }
 
     // MARK: - Packing
@@ -135,6 +127,13 @@ final class Packages: Sendable {
                 linkTarget: item.linkTarget,
                 attributes: attributes.filter { RemoteAttribute.isApplications($0.key) }
             )
+            guard packed.isSound else {
+                throw CloudFSError(
+                    .tooLarge,
+                    "the package has folders too deep in each other, or too many attributes",
+                    item: item.id
+                )
+            }
             guard item.kind == .file, item.content.generation != 0 else {
                 try writer.add(packed)
                 continue
@@ -175,13 +174,10 @@ final class Packages: Sendable {
             .map { [.entryReplaced(parent: $0.parent, name: try ItemName($0.name))] } ?? []
     }
 
-    /// Ends what was known of members that lost their names.
+    /// Ends what was known of members that lost their names; who looks for one right now finds it.
     func forget(_ members: [ItemID]) {
-        for id in members {
-            replaced.keep(id)
-            files.live(id)?.state.withLock { $0.isUnlinked = true }
-            files.eraseSoon(id)
-        }
+        for id in members { replaced.keep(id) }
+        files.forget(members)
     }
 }
 
