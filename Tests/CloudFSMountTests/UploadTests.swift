@@ -39,6 +39,40 @@ struct UploadTests {
         }
     }
 
+    /// A listing was asked for before a file was sent and is compared after it was sent, and
+    /// replaced here: it does not prove that the cloud lacks what has the file's place now.
+    @Test func `what is sent while a folder is listed is not missing there`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("folder/old", "old") }) { drive in
+            try await drive.run("cat folder/old")
+            try await drive.mount.stop()
+            drive.mount.change(environment: ["CLOUDFS_FAULTS": "apply.page=delay:4000*1"])
+            let drive = try await drive.again()
+            try drive.cloud.write("folder/foreign", "their own")
+            try await eventually("the listing is held") {
+                drive.mount.logText.contains("apply.page is reached")
+            }
+            try await drive.write("folder/document", "first")
+            try await drive.untilCloudHas("folder/document", "first")
+            try await eventually("it is clean") {
+                try await drive.state("folder/document") == "local"
+            }
+            try await drive.mustDo(["pause"])
+            try await drive.run("echo second > folder/draft; mv folder/draft folder/document")
+            try drive.cloud.write("folder/last", "their own")
+            try await eventually("the held listing is over") {
+                try await drive.has(["folder/last"])
+            }
+            try await drive.mustDo(["resume"])
+            try await drive.drain()
+            #expect(
+                try drive.cloud.paths().sorted() == [
+                    "folder", "folder/document", "folder/foreign", "folder/last", "folder/old",
+                ]
+            )
+            #expect(drive.cloud.text("folder/document") == "second\n")
+        }
+    }
+
     @Test func `in the cloud a file appears whole or not at all`() async throws {
         try await TestDrive.with(
             TestMount.Options.bandwidth("10MB"),

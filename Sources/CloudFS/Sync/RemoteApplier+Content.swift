@@ -195,7 +195,8 @@ extension RemoteApplier {
                 )
             }
             state.base = base
-            guard isStill, !mutations.blurs(id, since: listing.mark) else { return nil }
+            let place = RemoteMutations.Place(parent: folder, name: remote.name.bytes)
+            guard isStill, !mutations.blurs(id, at: place, since: listing.mark) else { return nil }
             try files.observe(&state, id)
             let isSame = sameAt == state.changeCount
             let local = Reconciler.Local(

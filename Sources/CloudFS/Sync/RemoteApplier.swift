@@ -127,7 +127,8 @@ final class RemoteApplier: Sendable {
         let complete = listing
         let missing = try await pool.engine { try self.finish(complete) }
         var outcome = complete.outcome
-        outcome.missing = missing?.filter { !mutations.blurs($0.item, since: mark) } ?? []
+        outcome.missing =
+            missing?.filter { !mutations.blurs($0.item, at: $0.place, since: mark) } ?? []
         outcome.isStale = missing == nil
         outcome.isBlurred =
             !outcome.skipped.isEmpty || outcome.missing.count != missing?.count

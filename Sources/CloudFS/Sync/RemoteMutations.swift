@@ -78,11 +78,28 @@ final class RemoteMutations: Sendable {
         state.withLock { Self.blurs(.place(place), since: mark, $0) }
     }
 
+    /// Whether a listing begun at `mark` says nothing sure about an item that was at a place.
+    ///
+    /// The place counts too: a save by renaming hands it on to a file that no request was about.
+    func blurs(_ id: ItemID, at place: Place?, since mark: UInt64) -> Bool {
+        state.withLock { state in
+            Self.blurs(.item(id), since: mark, state)
+                || place.map { Self.blurs(.place($0), since: mark, state) } ?? false
+        }
+    }
+
     private static func blurs(_ subject: Subject, since mark: UInt64, _ state: State) -> Bool {
         state.active[subject] != nil || state.ended[subject].map { $0 > mark } == true
     }
 
     private static func subjects(_ id: ItemID, _ places: [Place]) -> [Subject] {
         [.item(id)] + places.map { .place($0) }
+    }
+}
+
+extension BaseRecord {
+    /// Where a listing finds it; `nil` for a container's root.
+    var place: RemoteMutations.Place? {
+        parent.map { RemoteMutations.Place(parent: $0, name: name) }
     }
 }

@@ -25,4 +25,15 @@ import Testing
         #expect(!mutations.blurs(ItemID(5), since: after))
         #expect(!mutations.blurs(Self.place, since: after))
     }
+
+    @Test func `what took over a place is blurred with it`() {
+        let mutations = RemoteMutations()
+        let mark = mutations.beginListing()
+        #expect(!mutations.blurs(ItemID(6), at: Self.place, since: mark))
+        mutations.begin(ItemID(5), at: [Self.place])
+        mutations.end(ItemID(5), at: [Self.place])
+        #expect(mutations.blurs(ItemID(6), at: Self.place, since: mark))
+        #expect(!mutations.blurs(ItemID(6), at: nil, since: mark))
+        #expect(mutations.blurs(ItemID(5), at: nil, since: mark))
+    }
 }
