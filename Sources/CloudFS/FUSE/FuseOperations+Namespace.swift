@@ -108,7 +108,7 @@ extension FuseOperations {
             }
         }
         table.readdir = { raw, item, size, offset, info in
-            FuseRequest.handle(raw, "readdir", item) { files throws(CloudFSError) in
+            FuseRequest.handleLater(raw, "readdir", item) { files throws(CloudFSError) in
                 let handle = FuseArguments.handle(info)
                 return try FuseOperations.page(
                     files,
@@ -120,7 +120,7 @@ extension FuseOperations {
             }
         }
         table.readdirplus = { raw, item, size, offset, info in
-            FuseRequest.handle(raw, "readdirplus", item) { files throws(CloudFSError) in
+            FuseRequest.handleLater(raw, "readdirplus", item) { files throws(CloudFSError) in
                 let handle = FuseArguments.handle(info)
                 return try FuseOperations.page(
                     files,
@@ -152,11 +152,13 @@ extension FuseOperations {
         _ offset: Int64,
         _ capacity: Int,
         withAttributes: Bool
-    ) throws(CloudFSError) -> FuseReply {
-        var buffer = DirectoryBuffer(capacity: capacity, withAttributes: withAttributes)
-        try files.readFolder(handle, offset: offset, withAttributes: withAttributes) { entry in
-            buffer.append(entry)
+    ) throws(CloudFSError) -> Answer<FuseReply> {
+        try files.readingFolder(handle) { () throws(CloudFSError) in
+            var buffer = DirectoryBuffer(capacity: capacity, withAttributes: withAttributes)
+            try files.readFolder(handle, offset: offset, withAttributes: withAttributes) { entry in
+                buffer.append(entry)
+            }
+            return .bytes(buffer.bytes)
         }
-        return .bytes(buffer.bytes)
     }
 }

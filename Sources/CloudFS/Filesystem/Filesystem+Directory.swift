@@ -45,6 +45,14 @@ extension Filesystem {
         return OpenedFolder(item: id, handle: handle, keepsCache: files.caches.noteOpened(id))
     }
 
+    /// What reading an open folder gives, at once if that takes no time.
+    func readingFolder<Value: Sendable>(
+        _ handle: UInt64,
+        _ read: @escaping @Sendable () throws(CloudFSError) -> Value
+    ) throws(CloudFSError) -> Answer<Value> {
+        try answer(about: try handles.folder(handle), read)
+    }
+
     /// Emits entries from `offset` on, until there are no more or `emit` says that it is full.
     ///
     /// An offset is the row of a name, not a position in a snapshot: a stream goes on where it

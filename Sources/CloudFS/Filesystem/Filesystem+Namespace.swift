@@ -10,7 +10,11 @@ extension Filesystem {
         in parent: ItemID,
         process: Int32? = nil
     ) throws(CloudFSError) -> Answer<LookupResult> {
-        if parent.isVirtual { return .ready(try lookUp(name, inVirtual: parent)) }
+        if parent.isVirtual {
+            return try answer(about: parent) { () throws(CloudFSError) in
+                try self.lookUp(name, inVirtual: parent)
+            }
+        }
         if parent == .root, name == .reserved {
             let top = try attributes(ofVirtual: VirtualNode.top.id)
             return .ready(.found(Entry(attributes: top, isCacheable: false)))

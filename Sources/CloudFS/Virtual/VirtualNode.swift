@@ -111,6 +111,14 @@ enum VirtualNode: Hashable, Sendable {
         }
     }
 
+    /// Whether a query must be answered to know what is in it.
+    var isOfQueries: Bool {
+        switch self {
+        case .folder(.search), .search: true
+        case .top, .folder, .tag, .link: false
+        }
+    }
+
     /// Whether what it holds depends on when files were opened.
     var showsUses: Bool {
         switch self {
