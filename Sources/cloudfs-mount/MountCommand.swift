@@ -94,6 +94,12 @@ struct MountCommand: ParsableCommand {
     )
     var thumbnails: String?
     @Option(name: .of(.thumbnailCache), help: .of(.thumbnailCache)) var thumbnailCache: String?
+    @Option(
+        name: .of(.recents),
+        help: .of(.recents),
+        completion: .list(MountConfiguration.Recents.allCases.map(\.rawValue))
+    )
+    var recents: String?
     @Option(name: .of(.progressiveLimit), help: .of(.progressiveLimit))
     var progressiveLimit: String?
     @Option(name: .of(.ignore), help: .of(.ignore)) var ignore: [String] = []
@@ -173,6 +179,7 @@ struct MountCommand: ParsableCommand {
         case .claimTimeout: Self.list(claimTimeout)
         case .thumbnails: Self.list(thumbnails)
         case .thumbnailCache: Self.list(thumbnailCache)
+        case .recents: Self.list(recents)
         case .progressiveLimit: Self.list(progressiveLimit)
         case .ignore: ignore
         case .package: packages

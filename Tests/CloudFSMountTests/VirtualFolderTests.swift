@@ -114,6 +114,47 @@ struct VirtualFolderTests {
         }
     }
 
+    @Test func `what is opened on one device is recent on all`() async throws {
+        try await TestDrive.with(prepare: Self.content) { drive in
+            try await drive.withSecondDrive { second in
+                try await drive.run("cat docs/plan.txt plan.txt; ls docs/deep")
+                try await second.run("cat docs/deep/note.txt")
+                for device in [drive, second] {
+                    try await eventually("all are recent", within: .seconds(30)) {
+                        try await device.run("ls .cloudfs/recents | wc -l") == "3"
+                    }
+                    #expect(
+                        try await device.attribute("user.cloudfs.last-used", of: "docs/plan.txt")
+                            == drive.attribute("user.cloudfs.last-used", of: "docs/plan.txt")
+                    )
+                }
+                #expect(
+                    try await second.run("readlink .cloudfs/recents/note.txt").hasSuffix("note.txt")
+                )
+            }
+        }
+    }
+
+    @Test func `a device that tells nobody what it opens asks nobody either`() async throws {
+        var options = TestMount.Options()
+        options.arguments = ["--recents", "here"]
+        try await TestDrive.with(options: options, prepare: Self.content) { drive in
+            try await drive.run("cat plan.txt")
+            try await drive.withSecondDrive { second in
+                try await second.run("cat docs/deep/note.txt")
+                try await eventually("the list is there", within: .seconds(20)) {
+                    drive.cloud.text(".cloudfs/recents/00/00uses") != nil
+                }
+                #expect(try await drive.run("ls .cloudfs/recents") == "plan.txt")
+                #expect(try await second.run("ls .cloudfs/recents") == "note.txt")
+                #expect(
+                    drive.cloud.text(".cloudfs/recents/00/00uses")?.split(separator: "\n").count
+                        == 1
+                )
+            }
+        }
+    }
+
     @Test func `conflict versions and their documents are in one folder`() async throws {
         try await ConflictTests.apart(
             prepare: Filling { try $0.write("sub/book", "one\n") },

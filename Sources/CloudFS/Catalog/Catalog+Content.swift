@@ -314,6 +314,17 @@ extension CatalogWriter {
         )
     }
 
+    /// Notes that a document was opened on another device.
+    ///
+    /// - Returns: Whether that was later than what is known.
+    func takeOver(_ use: RecentUse) throws -> Bool {
+        try execute(
+            "UPDATE item SET opened = ?1 WHERE document = ?2 AND coalesce(opened, 0) < ?1",
+            [use.opened.nanoseconds, use.document.blob.asBlob]
+        )
+        return database.changesCount > 0
+    }
+
     /// Notes when a person's program opened an item last.
     func setOpened(_ moment: Timestamp, of id: ItemID) throws {
         try execute(

@@ -24,6 +24,30 @@ extension CatalogReader {
         )
     }
 
+    /// What people opened last of what other devices know too; hidden files are left out.
+    func recentUses(limit: Int) throws -> [RecentUse] {
+        let rows = try Row.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT item.document, item.opened FROM item
+                    JOIN name ON name.item = item.id JOIN base ON base.item = item.id
+                    WHERE item.opened IS NOT NULL AND substr(name.name, 1, 1) <> x'2e'
+                    ORDER BY item.opened DESC LIMIT ?
+                    """
+            ),
+            arguments: [limit]
+        )
+        return rows.compactMap { row in
+            DocumentID(blob: row.bytes(0)).map { document in
+                let opened = Timestamp(nanoseconds: row[1])
+                return RecentUse(
+                    document: document,
+                    opened: Timestamp(seconds: opened.seconds, nanoseconds: 0)
+                )
+            }
+        }
+    }
+
     func favoriteItems(limit: Int) throws -> [VirtualMember] {
         try members(
             """

@@ -117,6 +117,7 @@ extension Filesystem {
         let used = file.state.withLock { $0.package } ?? file.id
         files.noteUse(of: used, isPersons: program.purpose.isPersons)
         virtual.noteUse()
+        if program.purpose.isPersons { recents?.noteUse() }
         let isWritable = OpenFlags.isWritable(flags)
         let (generation, isAbsent) = file.state.withLock { state in
             state.handles += 1

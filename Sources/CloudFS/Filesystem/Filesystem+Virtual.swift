@@ -172,6 +172,7 @@ extension Filesystem {
             throw CloudFSError(.notDirectory, "not a folder", item: id)
         }
         if node.showsUses { storeUses() }
+        if node == .folder(.recents) { recents?.noteLook() }
         if let request, request.isRepeated, let handle = handles.folder(openedBy: request.mark) {
             return OpenedFolder(item: id, handle: handle, keepsCache: false)
         }

@@ -31,6 +31,8 @@ final class Filesystem: Sendable {
     /// `nil` where no desktop's cache is filled.
     let desktop: DesktopThumbnails?
     let virtual: VirtualFolders
+    /// `nil` where nobody else hears what people open.
+    let recents: RecentUses?
     let options: Options
     let logger: Logger
 
@@ -72,6 +74,8 @@ final class Filesystem: Sendable {
         contentTypes: ContentTypes,
         thumbnails: Thumbnails,
         desktop: DesktopThumbnails?,
+        virtual: VirtualFolders,
+        recents: RecentUses?,
         options: Options,
         logger: Logger
     ) {
@@ -85,7 +89,6 @@ final class Filesystem: Sendable {
         self.programs = programs
         self.coordinator = coordinator
         self.promisedNames = promisedNames
-        virtual = VirtualFolders(elapsed: files.clocks.elapsed)
         self.locks = locks
         self.handles = handles
         self.hub = hub
@@ -93,6 +96,8 @@ final class Filesystem: Sendable {
         self.contentTypes = contentTypes
         self.thumbnails = thumbnails
         self.desktop = desktop
+        self.virtual = virtual
+        self.recents = recents
         self.options = options
         self.logger = logger
         hub.subscribeToAll { [virtual] changes, origin in

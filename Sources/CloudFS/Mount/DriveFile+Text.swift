@@ -68,6 +68,7 @@ extension MountConfiguration.Option {
             case .folder(let path): [path]
             case .none: ["none"]
             }
+        case .recents: [configuration.recents.rawValue]
         case .progressiveLimit: [ByteCount.format(configuration.progressiveLimit)]
         case .ignore: configuration.ignore
         case .package: configuration.packages

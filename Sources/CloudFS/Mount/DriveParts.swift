@@ -164,6 +164,19 @@ final class DriveParts: Sendable {
             stateDirectory: configuration.stateDirectory
         )
         let desktop = Self.desktop(configuration, thumbnails)
+        let virtual = VirtualFolders(elapsed: clocks.elapsed)
+        let recents = provider.sidecars.flatMap { sidecars in
+            configuration.recents == .here
+                ? nil
+                : RecentUses(
+                    files: files,
+                    sidecars: sidecars,
+                    pool: pool,
+                    mayWrite: !configuration.readOnly,
+                    isOnline: { connection.isOnline },
+                    logger: logger
+                ) { virtual.noteUse() }
+        }
         let filesystem = Filesystem(
             files: files,
             hydrator: hydrator,
@@ -182,6 +195,8 @@ final class DriveParts: Sendable {
             contentTypes: contentTypes,
             thumbnails: thumbnails,
             desktop: desktop,
+            virtual: virtual,
+            recents: recents,
             options: Filesystem.Options(
                 isReadOnly: configuration.readOnly,
                 isCoordinationEnforced: configuration.coordination == .enforced,
@@ -191,7 +206,7 @@ final class DriveParts: Sendable {
             ),
             logger: logger
         )
-        news.deliver(to: feed, uploader, downloader, thumbnails, desktop)
+        news.deliver(to: feed, uploader, downloader, thumbnails, desktop, recents)
         try Self.restorePause(of: uploader, from: catalog)
         try uploader.takeUpUnheard()
         try filesystem.adoptHandles()
@@ -298,6 +313,7 @@ final class DriveParts: Sendable {
             group.addTask { await self.filesystem.evictor.run() }
             group.addTask { await self.leases.run() }
             group.addTask { await self.filesystem.thumbnails.run() }
+            if let recents = self.filesystem.recents { group.addTask { await recents.run() } }
             if let desktop = self.filesystem.desktop { group.addTask { await desktop.run() } }
             group.addTask {
                 await Sweeper(files: self.files, pool: self.pool, logger: self.logger).run()
@@ -361,6 +377,7 @@ private final class Newsroom: Sendable {
         var downloader: Downloader
         var thumbnails: Thumbnails
         var desktop: DesktopThumbnails?
+        var recents: RecentUses?
     }
 
     private let desk = Mutex<Desk?>(nil)
@@ -370,7 +387,8 @@ private final class Newsroom: Sendable {
         _ uploader: Uploader,
         _ downloader: Downloader,
         _ thumbnails: Thumbnails,
-        _ desktop: DesktopThumbnails?
+        _ desktop: DesktopThumbnails?,
+        _ recents: RecentUses?
     ) {
         desk.withLock {
             $0 = Desk(
@@ -378,7 +396,8 @@ private final class Newsroom: Sendable {
                 uploader: uploader,
                 downloader: downloader,
                 thumbnails: thumbnails,
-                desktop: desktop
+                desktop: desktop,
+                recents: recents
             )
         }
     }
@@ -392,6 +411,7 @@ private final class Newsroom: Sendable {
         guard let desk = desk.withLock({ $0 }) else { return }
         desk.uploader.wake.raise()
         desk.downloader.noticeWanted()
+        desk.recents?.noteConnected()
         Task { await desk.thumbnails.noticeConnected() }
     }
 

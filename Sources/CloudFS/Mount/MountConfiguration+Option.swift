@@ -25,6 +25,7 @@ extension MountConfiguration {
         case claimTimeout = "claim-timeout"
         case thumbnails
         case thumbnailCache = "thumbnail-cache"
+        case recents
         case progressiveLimit = "progressive-limit"
         case ignore
         case package
@@ -70,7 +71,7 @@ extension MountConfiguration {
             case .endpoint: .value("url")
             case .addressing: .value("style")
             case .logLevel: .value("level")
-            case .hydration, .coordination, .thumbnails: .value("policy")
+            case .hydration, .coordination, .thumbnails, .recents: .value("policy")
             case .hydrationError: .value("errno")
             }
         }
@@ -119,6 +120,9 @@ extension MountConfiguration {
             case .thumbnailCache:
                 "The desktop's folder of thumbnails that is filled, or none. "
                     + "Default: that of the user who mounts; none for root."
+            case .recents:
+                "Whether devices tell each other what people open: shared or here (no). "
+                    + "Default: shared."
             case .progressiveLimit:
                 "Larger files are not completed in the background. Default: 256MiB."
             case .ignore:
@@ -266,6 +270,10 @@ extension MountConfiguration.Option {
             guard !text.isEmpty else { throw wrong(text, "the path of a folder, or none") }
             let path = MountConfiguration.Paths.absolute(text, base: base, home: home)
             configuration.thumbnailCache = text == "none" ? .none : .folder(path)
+        case .recents:
+            configuration.recents = try value(text, "shared or here") {
+                MountConfiguration.Recents(rawValue: $0)
+            }
         case .ignore: try ignore(text, in: &configuration)
         case .package: configuration.packages.append(try value(text, "bundle", Self.package))
         }

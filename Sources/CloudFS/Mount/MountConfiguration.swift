@@ -53,6 +53,14 @@ public struct MountConfiguration: Sendable, Equatable {
         case off
     }
 
+    /// Who hears what people open.
+    public enum Recents: String, Sendable, CaseIterable {
+        /// Every device of the drive.
+        case shared
+        /// Nobody else.
+        case here
+    }
+
     /// Which desktop's cache of thumbnails is filled.
     public enum ThumbnailCache: Sendable, Equatable {
         /// That of the user who mounts, if it is not root.
@@ -147,6 +155,7 @@ public struct MountConfiguration: Sendable, Equatable {
     public var claimTimeout = Duration.seconds(30)
     public var thumbnails = Thumbnails.full
     public var thumbnailCache = ThumbnailCache.ofUser
+    public var recents = Recents.shared
     /// Files larger than this are not completed in the background.
     public var progressiveLimit: Int64 = 256 << 20
     /// Patterns (`fnmatch`) of names that stay on this machine; matched against one component.

@@ -1,4 +1,5 @@
-/// Small files that lie beside the items of a container and are none themselves: thumbnails.
+/// Small files that lie beside the items of a container and are none themselves: thumbnails, and
+/// the list of what was opened last.
 ///
 /// The written contract, which `SidecarStoreContractTests` holds every store to:
 ///
@@ -23,6 +24,7 @@ public protocol SidecarStore: Sendable {
 public struct SidecarName: Hashable, Sendable {
     public enum Room: String, Sendable {
         case thumbnails
+        case recents
     }
 
     public let room: Room

@@ -27,6 +27,7 @@ import Testing
         .claimTimeout: ("5s", "\"5s\""),
         .thumbnails: ("fetched", "\"fetched\""),
         .thumbnailCache: ("/var/tmp/thumbnails", "\"/var/tmp/thumbnails\""),
+        .recents: ("here", "\"here\""),
         .progressiveLimit: ("1G", "\"1G\""),
         .ignore: ("*.iso", "[\"*.iso\"]"),
         .package: ("bundle", "[\"bundle\"]"),
