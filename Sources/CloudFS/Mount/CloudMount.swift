@@ -89,7 +89,7 @@ public final class CloudMount: Sendable {
             state.session = session
             state.serving = serving
             state.services = Task {
-                await parts.run(control)
+                await parts.run(control) { reachable.finish(.failure($0)) }
                 reachable.finish(.failure(CancellationError()))
             }
         }
@@ -97,9 +97,22 @@ public final class CloudMount: Sendable {
             try await ready.value {}
             try await reachable.value {}
         } catch {
+            if kept.connection.device == nil { await giveUp() }
             throw error as? CloudFSError
                 ?? CloudFSError(.internalFailure, "the drive did not come up", cause: error)
         }
+    }
+
+    /// Leaves nothing of a drive that nobody has used yet.
+    ///
+    /// One that programs use is left to the next worker.
+    private func giveUp() async {
+        let state = state.withLock { $0 }
+        state.session?.unmount()
+        _ = await state.serving?.value
+        state.services?.cancel()
+        await state.services?.value
+        state.parts?.close()
     }
 
     private static func serve(_ session: FuseSession, _ ready: Pending<Void>) async -> MountEnd {

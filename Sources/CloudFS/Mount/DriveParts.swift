@@ -292,10 +292,18 @@ final class DriveParts: Sendable {
     }
 
     /// Runs the engine and its control API until the task is cancelled.
-    func run(_ server: ControlServer) async {
+    ///
+    /// - Parameter failed: Called if the control API ends for another reason; the engine goes on.
+    func run(
+        _ server: ControlServer,
+        failed: @escaping @Sendable (CloudFSError) -> Void
+    ) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.run() }
-            group.addTask { await self.serve(server) }
+            group.addTask {
+                guard let error = await self.serve(server) else { return }
+                failed(error)
+            }
         }
     }
 
@@ -329,12 +337,16 @@ final class DriveParts: Sendable {
         }
     }
 
-    private func serve(_ server: ControlServer) async {
+    /// - Returns: Why it ended, unless the task was cancelled.
+    private func serve(_ server: ControlServer) async -> CloudFSError? {
         do {
             try await server.run()
+            return nil
         } catch {
-            if Task.isCancelled { return }
+            if Task.isCancelled { return nil }
             logger.error("the control API ended", metadata: ["error": "\(error)"])
+            return error as? CloudFSError
+                ?? CloudFSError(.internalFailure, "the control API ended: \(error)", cause: error)
         }
     }
 
