@@ -80,6 +80,66 @@ struct AttributeTests {
         }
     }
 
+    @Test func `content tells the type of what is here and has a name that says nothing`()
+        async throws
+    {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("script", "#!/bin/sh\necho here\n")
+                try cloud.write("letter", "Dear all,\n")
+                try cloud.write("photo.jpg", "#!/bin/sh\n")
+            }
+        ) { drive in
+            func types() async throws -> [String?] {
+                var found: [String?] = []
+                for name in ["script", "letter", "photo.jpg"] {
+                    found.append(try await drive.attribute("user.cloudfs.content-type", of: name))
+                }
+                return found
+            }
+            let unknown = "application/octet-stream"
+            #expect(try await types() == [unknown, unknown, "image/jpeg"])
+            #expect(try await drive.fetched().bytes == 0)
+            try await drive.run("cat script letter photo.jpg")
+            try await eventually("what is here tells") {
+                try await types() == ["application/x-shellscript", "text/plain", "image/jpeg"]
+            }
+            #expect(
+                try await drive.info("script")["content-type"]?.string
+                    == "application/x-shellscript"
+            )
+        }
+    }
+
+    @Test func `gio and Python see what getfattr sees`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file.txt", "text") }) { drive in
+            try await drive.run("setfattr -n user.own -v 'mine: ü' file.txt")
+            let told = try await drive.run(
+                """
+                gio info -a 'xattr::own,standard::*' file.txt
+                gio set -t string file.txt xattr::theirs yes
+                getfattr --only-values -n user.theirs file.txt
+                """
+            )
+            // Bytes beyond ASCII are escaped by gio.
+            #expect(told.contains("xattr::own: mine: "), "\(told)")
+            #expect(told.contains("standard::size: 4"), "\(told)")
+            #expect(told.contains("standard::content-type: text/plain"), "\(told)")
+            #expect(told.hasSuffix("yes"), "\(told)")
+            try await drive.python(
+                """
+                assert os.getxattr("file.txt", "user.own").decode() == "mine: ü"
+                assert os.getxattr("file.txt", "user.cloudfs.status") in (b"cloud", b"modified")
+                assert sorted(os.listxattr("file.txt")) == ["user.own", "user.theirs"]
+                os.setxattr("file.txt", "user.own", b"\\0\\xff", os.XATTR_REPLACE)
+                assert os.getxattr("file.txt", "user.own") == b"\\0\\xff"
+                fails(errno.EEXIST, os.setxattr, "file.txt", "user.own", b"", os.XATTR_CREATE)
+                """
+            )
+            #expect(try await drive.fetched().bytes == 0)
+        }
+    }
+
     @Test func `user-cloudfs is all of it as one JSON document`() async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
             let info = try await drive.info("file")

@@ -81,6 +81,9 @@ enum AttributeName: String, Sendable, CaseIterable {
         }
     }
 
+    /// Whether its value says what type an item is of.
+    var tellsType: Bool { [.all, .contentType, .contentTypeTree].contains(self) }
+
     /// For an attribute that is a picture: the longest side that it may have, in pixels.
     var pictureSide: Int? {
         switch self {

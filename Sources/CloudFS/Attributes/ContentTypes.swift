@@ -3,7 +3,7 @@ import Glibc
 /// The types of files by their names, and which type is a kind of which.
 ///
 /// Known from the desktop's shared database, a drive's declarations, and for machines without
-/// either a list of common ones. Nothing is read of an item's content: most of it is not here.
+/// either a list of common ones. Content tells only where it is here, and the name says nothing.
 ///
 /// - Source: shared-mime-info specification, "globs2", "subclasses" and "aliases".
 struct ContentTypes: Sendable {
@@ -24,6 +24,7 @@ struct ContentTypes: Sendable {
     private var parents: [String: [String]] = [:]
     private var aliases: [String: String] = [:]
     private var identifiers = UniformTypes()
+    private let magic: MIMEMagic
     /// Extensions of folders that are one document.
     private var packageExtensions: Set<String> = []
 
@@ -34,6 +35,7 @@ struct ContentTypes: Sendable {
     private static let mostAncestors = 256
 
     init(_ database: MIMEDatabase, declaring declared: [DeclaredType] = []) {
+        magic = database.magic
         for type in declared { declare(type) }
         for line in database.globs { add(line) }
         for (type, parent) in database.subclasses { parents[type, default: []].append(parent) }
@@ -111,6 +113,13 @@ struct ContentTypes: Sendable {
             return exactType(name, rest) ?? type
         }
         return patternType(folded) ?? Self.unknown
+    }
+
+    /// The MIME type of a file that begins so.
+    ///
+    /// - Parameter bytes: `MIMEMagic.reach` of them, or all there are.
+    func type(ofContent bytes: [UInt8]) -> String {
+        magic.type(of: bytes) ?? Self.unknown
     }
 
     private func patternType(_ folded: String) -> String? {

@@ -44,6 +44,7 @@ struct MIMEDatabase: Sendable {
     var globs: [Glob] = []
     var subclasses: [(type: String, parent: String)] = []
     var aliases: [(alias: String, type: String)] = []
+    var magic = MIMEMagic()
 
     /// Longest file that is read, in bytes; the usual ones have 40,000.
     private static let longestFile = 4 << 20
@@ -99,6 +100,7 @@ struct MIMEDatabase: Sendable {
             database.add(globs: text(of: "\(folder)/mime/globs2"))
             database.add(subclasses: text(of: "\(folder)/mime/subclasses"))
             database.add(aliases: text(of: "\(folder)/mime/aliases"))
+            database.magic.add(FileBytes.read("\(folder)/mime/magic", atMost: longestFile) ?? [])
         }
         database.sort()
         database.add(globs: common)

@@ -69,7 +69,9 @@ extension DriveControl {
         guard let record = try reader.item(id), let path = try path(of: id, reader) else {
             return nil
         }
-        let facts = try filesystem.facts(of: record, reader)
+        var facts = try filesystem.facts(of: record, reader)
+        // Of many items names tell enough.
+        if withTotals { filesystem.lookInto(&facts) }
         var status = ItemStatus(
             path: path,
             itemID: id.rawValue,

@@ -37,7 +37,11 @@ extension Filesystem {
 
     private func value(of name: AttributeName, _ id: ItemID) throws(CloudFSError) -> String? {
         if name == .thumbnailPath { return try desktop?.path(of: id) }
-        guard name == .conflicts else { return name.value(for: try facts(of: id)) }
+        guard name == .conflicts else {
+            var facts = try facts(of: id)
+            if name.tellsType { lookInto(&facts) }
+            return name.value(for: facts)
+        }
         let versions = try catalog.readFew { reader in
             try reader.name(of: id).map { try reader.conflictVersions(of: $0) } ?? []
         }

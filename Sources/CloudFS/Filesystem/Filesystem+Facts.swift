@@ -15,6 +15,25 @@ extension Filesystem {
         live(try catalogFacts(of: record, reader), record)
     }
 
+    /// Looks into a file whose name says nothing of its type, if its content is here.
+    func lookInto(_ facts: inout ItemFacts) {
+        let item = facts.item
+        guard item.kind == .file, facts.contentType == ContentTypes.unknown, facts.size > 0,
+            item.content.residency == .resident
+        else { return }
+        do throws(CloudFSError) {
+            let content = try files.store.open(item.id, generation: item.content.generation)
+            let bytes = try content.read(at: 0, count: MIMEMagic.reach)
+            facts.contentType = contentTypes.type(ofContent: bytes)
+        } catch {
+            // It may have been replaced in this moment; its name is all that is known of it then.
+            logger.debug(
+                "the type of a file is not told by its content",
+                metadata: ["item.id": "\(item.id)", "error": "\(error)"]
+            )
+        }
+    }
+
     private func catalogFacts(
         of record: ItemRecord,
         _ reader: CatalogReader
