@@ -60,9 +60,9 @@ def at_start() -> list[Kind]:
     """Calls that a daemon makes before it is usable, and what fails then."""
     return [Kind(name, errno.EMFILE if name == "any-open" else errno.EIO, at_start=True)
             for name in (
-                "content-open", "content-name", "content-look", "catalog-open", "catalog-read",
-                "catalog-write", "catalog-flush", "catalog-size", "catalog-map", "catalog-lock",
-                "cloud-open", "cloud-look", "any-open")]
+                "content-open", "content-name", "catalog-open", "catalog-read", "catalog-write",
+                "catalog-size", "catalog-map", "catalog-lock", "cloud-open", "cloud-look",
+                "any-open")]
 
 
 def at_end(while_working: list[Kind]) -> list[Kind]:
