@@ -11,6 +11,8 @@ final class RecentUses: Sendable {
         /// When the list is to be exchanged next; `nil` for when something happens.
         var due: Duration?
         var last: Duration?
+        /// Whether the last one failed, and that was said.
+        var isFailing = false
     }
 
     private let files: OpenFiles
@@ -88,15 +90,24 @@ final class RecentUses: Sendable {
             guard isOnline() else { continue }
             do throws(CloudFSError) {
                 try await exchange()
+                state.withLock { $0.isFailing = false }
             } catch {
-                // The next use, look or connection tries again.
-                logger.log(
-                    level: error.isTransient ? .debug : .notice,
-                    "what was opened last is not exchanged",
-                    metadata: ["error": "\(error)"]
-                )
+                noteFailure(error)
             }
         }
+    }
+
+    /// The next use, look or connection tries again, and says no more of it.
+    private func noteFailure(_ error: CloudFSError) {
+        let isNews = state.withLock { state in
+            defer { state.isFailing = true }
+            return !state.isFailing && !error.isTransient
+        }
+        logger.log(
+            level: isNews ? .notice : .debug,
+            "what was opened last is not exchanged",
+            metadata: ["error": "\(error)"]
+        )
     }
 
     private func exchange() async throws(CloudFSError) {
