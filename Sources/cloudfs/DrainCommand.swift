@@ -28,13 +28,17 @@ struct DrainCommand: AsyncParsableCommand {
 
     func run() async throws {
         let client = try drive.client()
-        let remaining = try await Self.drain(client, timeout: wait ? timeout?.duration : .zero)
+        let isPaused = try await client.status().connection.state == .paused
+        let waits = wait && !isPaused
+        let remaining = try await Self.drain(client, timeout: waits ? timeout?.duration : .zero)
         guard remaining.total > 0 else {
             return Terminal.output.line("everything is sent")
         }
         Terminal.errors.line("not sent: \(Units.outbox(remaining))")
         try await Self.nameWhatRemains(client)
-        if !wait, remaining.failed < remaining.total {
+        if isPaused {
+            Terminal.errors.line("uploads are paused: cloudfs resume lets them go")
+        } else if !wait, remaining.failed < remaining.total {
             Terminal.errors.line("to wait for it: cloudfs drain --wait")
         }
         throw ExitCode.failure
@@ -47,16 +51,21 @@ struct DrainCommand: AsyncParsableCommand {
         }
         let interrupt = InterruptNote("Sending goes on; `cloudfs queue` shows it.")
         defer { interrupt.cancel() }
+        // Ends with this function.
+        async let _ = show(client)
+        return try await client.drain(timeout: timeout)
+    }
+
+    /// Shows every second what is left, until the task is cancelled.
+    private static func show(_ client: DriveClient) async throws {
         var bar = ProgressBar()
         defer { bar.clear() }
-        let end = timeout.map { ContinuousClock.now + $0 }
-        while true {
-            // Short turns, because the number on the screen is as old as the last of them.
-            let left = end.map { max(.zero, $0 - .now) } ?? .seconds(1)
-            let remaining = try await client.drain(timeout: min(left, .seconds(1)))
-            if remaining.waiting + remaining.uploading == 0 { return remaining }
-            if let end, end <= .now { return remaining }
-            bar.show("to send: \(Units.outbox(remaining))")
+        while !Task.isCancelled {
+            let status = try await client.status()
+            let isOffline = status.connection.state == .offline
+            let note = isOffline ? "the cloud cannot be reached; waiting for it; " : ""
+            bar.show("\(note)to send: \(Units.outbox(status.outbox))")
+            try await Task.sleep(for: .seconds(1))
         }
     }
 

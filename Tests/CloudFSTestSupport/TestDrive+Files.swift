@@ -200,21 +200,12 @@ extension TestDrive {
         }
     }
 
-    /// Waits until nothing is left to upload; what is refused because of what another device did
-    /// just then is tried again.
+    /// Waits until nothing is left to upload.
     public func drain() async throws {
         guard !TestDrive.isNative else { return }
-        var said = ""
-        do {
-            try await eventually("nothing is left to send", within: .seconds(20)) {
-                let result = try await cloudfs(["drain", "--wait"], within: .seconds(150))
-                said = result.errors
-                return result.status == 0 || !said.contains("retrying")
-            }
-        } catch let error as DeadlineError {
-            print("drain: \(said)")
-            throw error
+        let result = try await cloudfs(["drain", "--wait"], within: .seconds(150))
+        guard result.status == 0, result.errors.isEmpty else {
+            throw DeadlineError("the queue is empty: \(result.errors)", .zero)
         }
-        guard said.isEmpty else { throw DeadlineError("the queue is empty: \(said)", .zero) }
     }
 }

@@ -28,6 +28,8 @@ struct OutboxTotals: Sendable, Equatable {
     var items = 0
     var failed = 0
     var bytes: Int64 = 0
+    /// When the first of them is tried.
+    var next: Timestamp?
 }
 
 extension CatalogReader {
@@ -80,7 +82,8 @@ extension CatalogReader {
             database.cachedStatement(
                 sql: """
                     SELECT count(*), total(error_code IS NOT NULL),
-                        total(CASE item.cleanliness WHEN 0 THEN 0 ELSE item.size END)
+                        total(CASE item.cleanliness WHEN 0 THEN 0 ELSE item.size END),
+                        min(not_before)
                     FROM outbox JOIN item ON item.id = outbox.item WHERE is_held = 0
                     """
             )
@@ -89,7 +92,8 @@ extension CatalogReader {
         return OutboxTotals(
             items: row[0],
             failed: Int(row[1] as Double),
-            bytes: Int64(row[2] as Double)
+            bytes: Int64(row[2] as Double),
+            next: (row[3] as Int64?).map { Timestamp(nanoseconds: $0) }
         )
     }
 }
@@ -151,10 +155,15 @@ extension CatalogWriter {
     }
 
     /// Makes every row ready at once.
-    func makeAllReady(at now: Timestamp) throws {
+    ///
+    /// - Parameter alsoFailed: Whether that goes for rows that are to be tried again, too.
+    func makeAllReady(at now: Timestamp, alsoFailed: Bool) throws {
         try execute(
-            "UPDATE outbox SET not_before = min(not_before, ?)",
-            [now.nanoseconds]
+            """
+            UPDATE outbox SET not_before = ?1
+            WHERE not_before > ?1 AND (?2 OR error_code IS NULL)
+            """,
+            [now.nanoseconds, alsoFailed]
         )
     }
 }

@@ -146,7 +146,7 @@ final class DriveControl: ControlledDrive {
     }
 
     func drain(timeout: Duration) async throws(CloudFSError) -> OutboxCounts {
-        _ = try await filesystem.uploader.drain(within: timeout)
+        _ = try await filesystem.uploader.drain(within: timeout, isPatient: true)
         return try await pool.engine { try self.catalog.read { try self.counts($0) } }
     }
 

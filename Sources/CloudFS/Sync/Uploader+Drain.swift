@@ -1,21 +1,33 @@
 extension Uploader {
+    /// What failed and is tried again this soon is waited for: another device moved it in that
+    /// moment, for instance.
+    private static let soon = Duration.seconds(3)
+
     /// Sends everything that waits, at once, and waits until nothing is left that can be sent.
     ///
-    /// - Parameter limit: When to give up waiting.
+    /// - Parameters:
+    ///   - limit: When to give up waiting.
+    ///   - isPatient: Whether to wait also while the cloud cannot be reached, or sending is paused.
     /// - Returns: What is left.
-    func drain(within limit: Duration) async throws(CloudFSError) -> OutboxTotals {
+    func drain(
+        within limit: Duration,
+        isPatient: Bool = false
+    ) async throws(CloudFSError) -> OutboxTotals {
         let end = clocks.elapsed() + limit
         var hurried = clocks.elapsed()
-        try await hurry()
+        try await hurry(alsoFailed: true)
         while true {
             // What a program had open a moment ago was put off once more when it let go.
             if clocks.elapsed() - hurried > .milliseconds(500) {
                 hurried = clocks.elapsed()
-                try await hurry()
+                try await hurry(alsoFailed: false)
             }
             let totals = try await pool.engine { try self.catalog.read { try $0.outboxTotals() } }
-            let isStuck = active.isEmpty && totals.items == totals.failed
-            let isOver = isStuck || isPaused || !connection.isOnline || clocks.elapsed() >= end
+            let isStuck =
+                active.isEmpty && totals.items == totals.failed
+                && totals.next.map { $0 > clocks.now() + Self.soon } ?? true
+            let isHeldUp = isPaused || !connection.isOnline
+            let isOver = isStuck || (isHeldUp && !isPatient) || clocks.elapsed() >= end
             if totals.items == 0 || isOver || Task.isCancelled { return totals }
             do {
                 try await Task.sleep(for: min(.milliseconds(50), end - clocks.elapsed()))

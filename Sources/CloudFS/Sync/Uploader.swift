@@ -83,10 +83,14 @@ final class Uploader: Sendable {
     /// Items that are being sent right now.
     var active: Set<ItemID> { state.withLock { $0.active } }
 
-    /// Makes everything that waits ready at once: quiet times end, delays after failures too.
-    func hurry() async throws(CloudFSError) {
+    /// Makes everything that waits ready at once: quiet times end.
+    ///
+    /// - Parameter alsoFailed: Whether delays after failures end too.
+    func hurry(alsoFailed: Bool) async throws(CloudFSError) {
         try await pool.engine {
-            try self.catalog.write(isLong: true) { try $0.makeAllReady(at: self.clocks.now()) }
+            try self.catalog.write(isLong: true) {
+                try $0.makeAllReady(at: self.clocks.now(), alsoFailed: alsoFailed)
+            }
         }
         wake.raise()
     }
@@ -175,7 +179,7 @@ final class Uploader: Sendable {
             guard let next else { return await wake.wait() }
             let delay = next.since(clocks.now())
             // No row was ever put off for so long: the clock was set back since.
-            if delay > longestDelay { return try await hurry() }
+            if delay > longestDelay { return try await hurry(alsoFailed: true) }
             if delay > .zero { await wake.wait(atMost: delay) }
         } catch {
             logger.error("the outbox cannot be read", metadata: ["error": "\(error)"])
