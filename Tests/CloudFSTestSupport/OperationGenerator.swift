@@ -172,8 +172,6 @@ public struct OperationGenerator: Sendable {
 }
 
 extension SeededRandom {
-    fileprivate mutating func below(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &self) }
-
     fileprivate mutating func one<Element>(of choices: [Element]) -> Element {
         choices[below(choices.count)]
     }

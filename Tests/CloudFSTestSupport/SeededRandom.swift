@@ -27,4 +27,15 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
         }
         return Array(bytes.prefix(count))
     }
+
+    public mutating func below(_ bound: Int) -> Int {
+        Int.random(in: 0..<bound, using: &self)
+    }
+
+    /// A range within 0 to `bound`, at most `longest` bytes and sometimes empty.
+    public mutating func range(below bound: Int64, longest: Int64) -> Range<Int64> {
+        let start = Int64.random(in: 0...bound, using: &self)
+        let count = Int64.random(in: 0...longest, using: &self)
+        return start..<min(bound, start + count)
+    }
 }

@@ -81,6 +81,7 @@ struct ClaimQueue: Sendable {
     mutating func settlePlaced() -> [Action] {
         var actions: [Action] = []
         settle(&actions)
+        openRings(&actions)
         return actions
     }
 
@@ -103,6 +104,7 @@ struct ClaimQueue: Sendable {
         }
         var actions: [Action] = []
         settle(&actions)
+        openRings(&actions)
         return actions
     }
 
@@ -115,22 +117,29 @@ struct ClaimQueue: Sendable {
     ///   - waits: Whether to wait where it cannot be had now; otherwise it is refused.
     /// - Returns: What happened; a request without an action of its own waits.
     mutating func request(_ request: Request, waits: Bool = true) -> [Action] {
-        var actions: [Action] = []
         note(request)
-        if mayGoOn(request, after: waiting[...]) {
-            grant(request, &actions)
-            settle(&actions)
-            openRings(of: request.claimant.waiter, &actions)
-        } else if !waits {
-            refuse(request, .claimed, &actions)
-        } else if waiting.count >= Self.mostWaiting {
-            refuse(request, .tooManyOpen, &actions)
-        } else {
-            waiting.append(request)
-            // What the newcomer holds may now be what somebody waits for in a ring: look again.
-            settle(&actions)
-            openRings(of: request.claimant.waiter, &actions)
+        let goesOn = mayGoOn(request, after: waiting[...])
+        guard goesOn || waits else { return [refuse(request, .claimed)] }
+        guard goesOn || waiting.count < Self.mostWaiting else {
+            return [refuse(request, .tooManyOpen)]
         }
+        // Who has nothing else is in nobody's way, and closes no ring.
+        guard !waiting.isEmpty, counts[request.claimant.waiter, default: 0] > 1 else {
+            return take(request, goesOn)
+        }
+        // On a copy: nobody may go on because of a request that is refused.
+        var next = self
+        let actions = next.take(request, goesOn)
+        guard !next.hasRing else { return [refuse(request, .deadlock)] }
+        self = next
+        return actions
+    }
+
+    private mutating func take(_ request: Request, _ goesOn: Bool) -> [Action] {
+        var actions: [Action] = []
+        if goesOn { grant(request, &actions) } else { waiting.append(request) }
+        // What the newcomer has now may be what somebody waits for who keeps it waiting.
+        settle(&actions)
         return actions
     }
 
@@ -175,13 +184,9 @@ struct ClaimQueue: Sendable {
         }
     }
 
-    private mutating func refuse(
-        _ request: Request,
-        _ code: CloudFSError.Code,
-        _ actions: inout [Action]
-    ) {
+    private mutating func refuse(_ request: Request, _ code: CloudFSError.Code) -> Action {
         forget(request)
-        actions.append(.refused(request.id, code))
+        return .refused(request.id, code)
     }
 
     private mutating func note(_ request: Request) {
@@ -245,20 +250,19 @@ struct ClaimQueue: Sendable {
         return false
     }
 
-    /// Refuses the youngest request of each ring that somebody's latest one has closed.
-    ///
-    /// Who has nothing else is in nobody's way, and closes none.
-    private mutating func openRings(of waiter: Claimant.Waiter, _ actions: inout [Action]) {
-        guard !waiting.isEmpty, counts[waiter, default: 0] > 1 else { return }
-        while let last = waiting.lastIndex(where: { $0.claimant.waiter == waiter && isInRing($0) })
-        {
-            refuse(waiting.remove(at: last), .deadlock, &actions)
+    private var hasRing: Bool { waiting.contains { isInRing($0) } }
+
+    /// Refuses the youngest request of each ring that items have closed by going elsewhere.
+    private mutating func openRings(_ actions: inout [Action]) {
+        while let last = waiting.lastIndex(where: { isInRing($0) }) {
+            actions.append(refuse(waiting.remove(at: last), .deadlock))
             settle(&actions)
         }
     }
 
     /// Whether a waiting request waits, through others who wait, for its own claimant.
     private func isInRing(_ request: Request) -> Bool {
+        guard counts[request.claimant.waiter, default: 0] > 1 else { return false }
         var reached: Set<Claimant.Waiter> = []
         var frontier = inTheWay(of: request).map(\.waiter)
         while let next = frontier.popLast() {

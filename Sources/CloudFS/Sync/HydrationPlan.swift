@@ -337,7 +337,8 @@ extension HydrationPlan {
     ) {
         let stalled = requests.filter { now - $0.lastProgress >= settings.stallTimeout }
         let readers = Set(stalledWaiters(now: now))
-        for request in stalled {
+        // What waited for one of them may have been all that another was for.
+        for request in stalled where requests.contains(where: { $0.id == request.id }) {
             actions.append(.cancel(request.id))
             ended(request.id, failure: code, now: now, &actions)
         }

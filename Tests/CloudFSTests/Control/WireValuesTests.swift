@@ -1,4 +1,5 @@
 import CloudFSControlAPI
+import CloudFSTestSupport
 import Foundation
 import Testing
 
@@ -25,7 +26,7 @@ import Testing
     @Test func `random moments survive the way there and back`() {
         let seed = UInt64.random(in: .min ... .max)
         print("seed \(seed)")
-        var random = SplitMix(state: seed)
+        var random = SeededRandom(seed: seed)
         for _ in 0..<10_000 {
             let time = WireTime(nanoseconds: Int64(truncatingIfNeeded: random.next()) / 2)
             #expect(WireTime(time.description) == time)
@@ -46,7 +47,7 @@ import Testing
     @Test func `any bytes survive the way there and back`() throws {
         let seed = UInt64.random(in: .min ... .max)
         print("seed \(seed)")
-        var random = SplitMix(state: seed)
+        var random = SeededRandom(seed: seed)
         for _ in 0..<2_000 {
             let names = (0..<Int.random(in: 0...4, using: &random)).map { _ in
                 (0..<Int.random(in: 1...8, using: &random)).map { _ in
@@ -111,18 +112,5 @@ import Testing
     @Test(arguments: PinPolicy.allCases)
     func `policies are the engine's`(_ policy: PinPolicy) {
         #expect(PinPolicy(policy.contentPolicy) == policy)
-    }
-}
-
-/// A small generator whose sequence follows from its seed.
-private struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
-        return value ^ (value >> 31)
     }
 }

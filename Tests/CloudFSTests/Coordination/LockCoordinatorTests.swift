@@ -1,3 +1,4 @@
+import CloudFSTestSupport
 import Glibc
 import Testing
 
@@ -90,7 +91,7 @@ import Testing
 
     @Test(arguments: UInt64(1)...20)
     func `a next process finds exactly the locks that were held`(seed: UInt64) throws {
-        var random = TestRandom(seed: seed)
+        var random = SeededRandom(seed: seed)
         let region = try RecordRegion<LockRecord>(capacity: 2)
         let locks = LockCoordinator(region: region)
         for _ in 0..<200 {

@@ -1,3 +1,4 @@
+import CloudFSTestSupport
 import Testing
 
 @testable import CloudFS
@@ -71,7 +72,7 @@ import Testing
 
     @Test(arguments: UInt64(1)...40)
     func `random requests that wait go as in the naive model`(seed: UInt64) {
-        var random = TestRandom(seed: seed)
+        var random = SeededRandom(seed: seed)
         var table = LockTable()
         var model = LockModel()
         for step in 0..<200 {

@@ -1,3 +1,4 @@
+import CloudFSTestSupport
 import Testing
 
 @testable import CloudFS
@@ -82,7 +83,7 @@ import Testing
 
     @Test(arguments: UInt64(1)...8)
     func `random changes keep the set equal to a bitmap`(seed: UInt64) {
-        var random = TestRandom(seed: seed)
+        var random = SeededRandom(seed: seed)
         let count: Int64 = 400
         var model = Bitmap(count: Int(count))
         var set = ByteRangeSet()
@@ -103,7 +104,7 @@ import Testing
 
     @Test(arguments: UInt64(1)...10)
     func `union and subtraction go byte by byte`(seed: UInt64) {
-        var random = TestRandom(seed: seed)
+        var random = SeededRandom(seed: seed)
         let count: Int64 = 200
         let ones = (0..<10).map { _ in random.range(below: count, longest: 30) }
         let others = (0..<10).map { _ in random.range(below: count, longest: 30) }

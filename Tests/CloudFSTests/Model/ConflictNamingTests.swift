@@ -1,3 +1,4 @@
+import CloudFSTestSupport
 import Foundation
 import Testing
 
@@ -127,7 +128,7 @@ import Testing
     @Test func `times are the calendar's, from 1678 to 2262`() {
         let calendar = Date.ISO8601FormatStyle(timeZone: .gmt).year().month().day()
             .time(includingFractionalSeconds: false)
-        var random = TestRandom(seed: 11)
+        var random = SeededRandom(seed: 11)
         var seconds: [Int64] = [0, -1, 951_782_400, 951_868_800, 4_107_542_399, 4_107_542_400]
         seconds += (0..<3000).map { _ in
             Int64.random(in: -9_214_560_000...9_214_560_000, using: &random)

@@ -1,3 +1,4 @@
+import CloudFSTestSupport
 import Testing
 
 @testable import CloudFS
@@ -72,7 +73,7 @@ import Testing
 
     @Test func `random damage never does more than fail`() {
         let good = LeaseText.bytes(of: record(LeaseHolder(device: "device", process: "process")))
-        var random = TestRandom(seed: 11)
+        var random = SeededRandom(seed: 11)
         for _ in 0..<2_000 {
             var bytes = good
             for _ in 0...random.below(3) {

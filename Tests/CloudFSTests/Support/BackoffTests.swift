@@ -1,3 +1,4 @@
+import CloudFSTestSupport
 import Testing
 
 @testable import CloudFS
@@ -12,7 +13,7 @@ import Testing
 
     @Test func `full jitter spreads waits from nothing to the ceiling`() {
         let backoff = Backoff(first: .seconds(1), longest: .seconds(60))
-        var random = TestRandom(seed: 3)
+        var random = SeededRandom(seed: 3)
         let waits = (0..<2000).map { _ in backoff.delay(afterFailures: 4, using: &random) }
         #expect(waits.allSatisfy { $0 >= .zero && $0 <= .seconds(8) })
         for quarter in 0..<4 {
@@ -23,7 +24,7 @@ import Testing
 
     @Test func `the certain part of a wait is always waited`() {
         let backoff = Backoff(first: .seconds(4), longest: .seconds(60), certainPart: 0.5)
-        var random = TestRandom(seed: 3)
+        var random = SeededRandom(seed: 3)
         let waits = (0..<500).map { _ in backoff.delay(afterFailures: 1, using: &random) }
         #expect(waits.allSatisfy { $0 >= .seconds(2) && $0 <= .seconds(4) })
     }

@@ -1,3 +1,4 @@
+import CloudFSTestSupport
 import Testing
 
 @testable import CloudFS
@@ -6,7 +7,7 @@ import Testing
 @Suite struct HydrationPlanSimulationTests {
     private struct World {
         var plan: HydrationPlan
-        var random: TestRandom
+        var random: SeededRandom
         var now: Duration = .seconds(1)
         var running: [(id: HydrationPlan.RequestID, range: Range<Int64>, position: Int64)] = []
         var waiting: [UInt64: Range<Int64>] = [:]
@@ -17,7 +18,7 @@ import Testing
 
         init(seed: UInt64) {
             note = "seed \(seed)"
-            random = TestRandom(seed: seed)
+            random = SeededRandom(seed: seed)
             let size = [Int64(0), 5000, 64 << 10, 300_000, 9 << 20, 70 << 20][random.below(6)]
             let policies: [HydrationPlan.Policy] = [
                 .partial, .progressive(limit: 16 << 20), .progressive(limit: 1 << 40), .full,
@@ -116,7 +117,7 @@ import Testing
         }
     }
 
-    @Test(arguments: UInt64(1)...60)
+    @Test(arguments: UInt64(1)...120)
     func `every reader is woken and no byte is asked for twice at a time`(seed: UInt64) {
         var world = World(seed: seed)
         for _ in 0..<300 { world.step() }

@@ -1,3 +1,4 @@
+import CloudFSTestSupport
 import Testing
 
 @testable import CloudFS
@@ -69,7 +70,7 @@ private let gib: Int64 = 1 << 30
 
     @Test func `random reads of 4 KiB fetch 4 KiB each`() {
         var harness = HydrationPlanHarness(size: gib, policy: .progressive(limit: 256 * mib))
-        var random = TestRandom(seed: 7)
+        var random = SeededRandom(seed: 7)
         let blocks = Set((0..<500).map { _ in Int64(random.below(Int(gib / 4096))) })
         for block in blocks.sorted(by: { $0 &* 2_654_435_761 % 997 < $1 &* 2_654_435_761 % 997 }) {
             harness.read(block * 4096..<(block + 1) * 4096)

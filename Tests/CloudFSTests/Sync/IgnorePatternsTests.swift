@@ -1,3 +1,4 @@
+import CloudFSTestSupport
 import Testing
 
 @testable import CloudFS
@@ -110,7 +111,7 @@ import Testing
 
     @Test(arguments: UInt64(1)...20)
     func `random globs match as the naive reading says`(seed: UInt64) throws {
-        var random = TestRandom(seed: seed)
+        var random = SeededRandom(seed: seed)
         let alphabet = Array("ab?*".utf8)
         for _ in 0..<300 {
             let pattern = (0...random.below(6)).map { _ in alphabet[random.below(4)] }

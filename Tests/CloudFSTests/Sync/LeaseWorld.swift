@@ -1,3 +1,5 @@
+import CloudFSTestSupport
+
 @testable import CloudFS
 
 /// Devices that take turns at one document, with a network and clocks that are no help.
@@ -76,7 +78,7 @@ struct LeaseWorld {
     private static let requestLimit = Duration.seconds(10)
 
     private let setup: Setup
-    private var random: TestRandom
+    private var random: SeededRandom
     private var now = Duration.zero
     private var queue: [Entry] = []
     private var order = 0
@@ -97,7 +99,7 @@ struct LeaseWorld {
 
     init(seed: UInt64, _ setup: Setup) {
         self.setup = setup
-        random = TestRandom(seed: seed)
+        random = SeededRandom(seed: seed)
         for number in 0..<setup.devices {
             let rate = Double.random(in: setup.rates, using: &random)
             let offset = Duration.seconds(random.below(100_000_000))

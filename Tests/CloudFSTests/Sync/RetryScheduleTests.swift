@@ -1,10 +1,11 @@
+import CloudFSTestSupport
 import Testing
 
 @testable import CloudFS
 
 @Suite struct RetryScheduleTests {
     @Test func `transient errors are retried from a second to five minutes`() {
-        var random = TestRandom(seed: 1)
+        var random = SeededRandom(seed: 1)
         let schedule = RetrySchedule()
         for (count, longest) in [(1, 1), (2, 2), (5, 16), (9, 256), (10, 300), (500, 300)] {
             for _ in 0..<50 {
@@ -26,7 +27,7 @@ import Testing
     func `errors that wait for the user are shown and tried every five minutes`(
         code: CloudFSError.Code
     ) {
-        var random = TestRandom(seed: 1)
+        var random = SeededRandom(seed: 1)
         for count in [1, 2, 100] {
             let decision = RetrySchedule().decision(
                 after: code,
