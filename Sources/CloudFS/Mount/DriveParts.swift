@@ -1,7 +1,6 @@
 import Glibc
 import Logging
 import ServiceLifecycle
-import Synchronization
 
 /// Everything a drive is made of, put together.
 final class DriveParts: Sendable {
@@ -377,74 +376,6 @@ final class DriveParts: Sendable {
             try catalog.close()
         } catch {
             logger.error("the catalog was not closed", metadata: ["error": "\(error)"])
-        }
-    }
-}
-
-/// Passes news between parts that are built before those who want to hear it.
-private final class Newsroom: Sendable {
-    private struct Desk: Sendable {
-        var feed: ChangeFeed
-        var uploader: Uploader
-        var downloader: Downloader
-        var thumbnails: Thumbnails
-        var desktop: DesktopThumbnails?
-        var recents: RecentUses?
-    }
-
-    private let desk = Mutex<Desk?>(nil)
-
-    func deliver(
-        to feed: ChangeFeed,
-        _ uploader: Uploader,
-        _ downloader: Downloader,
-        _ thumbnails: Thumbnails,
-        _ desktop: DesktopThumbnails?,
-        _ recents: RecentUses?
-    ) {
-        desk.withLock {
-            $0 = Desk(
-                feed: feed,
-                uploader: uploader,
-                downloader: downloader,
-                thumbnails: thumbnails,
-                desktop: desktop,
-                recents: recents
-            )
-        }
-    }
-
-    /// An item has another thumbnail.
-    func pictured(_ id: ItemID) {
-        desk.withLock { $0 }?.desktop?.noticeChanged(id)
-    }
-
-    func connected() {
-        guard let desk = desk.withLock({ $0 }) else { return }
-        desk.uploader.wake.raise()
-        desk.downloader.noticeWanted()
-        desk.recents?.noteConnected()
-        Task { await desk.thumbnails.noticeConnected() }
-    }
-
-    /// A coordinated program let go of what it had claimed.
-    func letGo() {
-        guard let desk = desk.withLock({ $0 }) else { return }
-        desk.uploader.wake.raise()
-        let postponed = desk.uploader.applier.takePostponed()
-        guard !postponed.isEmpty else { return }
-        Task {
-            for id in postponed { await desk.feed.hintParent(of: id) }
-        }
-    }
-
-    func fetched(_ id: ItemID, _ told: Hydrator.News) {
-        guard let desk = desk.withLock({ $0 }) else { return }
-        Task {
-            switch told {
-            case .mismatch: await desk.feed.hintParent(of: id)
-            case .details(let item): await desk.feed.note(item, of: id)
-            }
         }
     }
 }
