@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    /// Two threads count in one place, with nothing between them.
+    /// Two threads count in one place, with nothing between them, for long enough to meet.
     private static func raceOnPurpose() {
         let memory = UnsafeMutablePointer<Int>.allocate(capacity: 1)
         memory.initialize(to: 0)
@@ -58,10 +58,11 @@ import Testing
         // As a number, because the compiler would not let two threads have the pointer.
         let address = UInt(bitPattern: memory)
         let ended = DispatchSemaphore(value: 0)
+        let end = ContinuousClock.now + .milliseconds(500)
         for _ in 0..<2 {
             Thread.detachNewThread {
                 let shared = UnsafeMutablePointer<Int>(bitPattern: address)
-                for _ in 0..<100_000 { shared?.pointee += 1 }
+                while ContinuousClock.now < end { shared?.pointee += 1 }
                 ended.signal()
             }
         }
