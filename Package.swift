@@ -168,3 +168,14 @@ for target in package.targets where target.type != .system {
         target.swiftSettings?.append(.enableUpcomingFeature("MemberImportVisibility"))
     }
 }
+
+// The thread sanitizer does not see the standard library's locks; `scripts/sanitize` sets this.
+if Context.environment["CLOUDFS_SEEN_LOCKS"] != nil {
+    let locking = [
+        "CloudFS", "CloudFSClient", "cloudfs-mount", "CloudFSTestSupport", "CloudFSTests",
+        "CloudFSMountTests",
+    ]
+    for target in package.targets where locking.contains(target.name) {
+        target.swiftSettings = (target.swiftSettings ?? []) + [.define("CLOUDFS_SEEN_LOCKS")]
+    }
+}

@@ -1,0 +1,1 @@
+../CloudFS/Support/SeenMutex.swift

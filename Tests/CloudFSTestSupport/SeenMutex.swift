@@ -1,0 +1,1 @@
+../../Sources/CloudFS/Support/SeenMutex.swift
