@@ -25,14 +25,17 @@ final class RecentUses: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
     private let wake = Signal()
+    private let beat: Duration
 
     private static let name = SidecarName(room: .recents, name: "00uses")
-    /// Uses are gathered for so many quiet times: 10 s by default.
+    /// Uses are gathered for so many beats: 10 s by default.
     private static let gathering = 5
     /// At most one exchange in so many of them because of uses: a minute.
     private static let interval = 30
     /// And because somebody looks: 4 s.
     private static let lookInterval = 2
+    /// The quiet time, but also where that is nothing or a day no shorter and no longer than this.
+    private static let beats = Duration.milliseconds(200)...Duration.seconds(2)
 
     /// - Parameter mayWrite: Whether what is opened here is told to others.
     init(
@@ -45,6 +48,7 @@ final class RecentUses: Sendable {
         changed: @escaping @Sendable () -> Void
     ) {
         self.files = files
+        beat = min(max(files.quietTime, Self.beats.lowerBound), Self.beats.upperBound)
         self.sidecars = sidecars
         self.pool = pool
         self.mayWrite = mayWrite
@@ -65,11 +69,11 @@ final class RecentUses: Sendable {
     /// The cloud is reached again.
     func noteConnected() { exchange(after: 0, sinceLast: 0) }
 
-    /// In quiet times: how long to wait, and how long since the last one at least.
+    /// In beats: how long to wait, and how long since the last one at least.
     private func exchange(after pause: Int, sinceLast interval: Int) {
-        let (now, quiet) = (files.clocks.elapsed(), files.quietTime)
+        let now = files.clocks.elapsed()
         let isSooner = state.withLock { state in
-            let due = max(now + quiet * pause, state.last.map { $0 + quiet * interval } ?? now)
+            let due = max(now + beat * pause, state.last.map { $0 + beat * interval } ?? now)
             guard state.due.map({ due < $0 }) ?? true else { return false }
             state.due = due
             return true
