@@ -50,6 +50,19 @@ final class ContentStore: Sendable {
         return ContentFile(descriptor: descriptor)
     }
 
+    /// The first bytes of a generation, at most `count`.
+    ///
+    /// Who looks so is no writer: whether there is one can be told meanwhile.
+    func beginning(
+        of item: ItemID,
+        generation: Int64,
+        count: Int
+    ) throws(CloudFSError) -> [UInt8] {
+        let descriptor = Glibc.open(path(item, generation), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { throw ContentFile.failure("open") }
+        return try ContentFile(descriptor: descriptor).read(at: 0, count: count)
+    }
+
     /// Unlinks a generation; one that is gone already is no error.
     func remove(_ item: ItemID, generation: Int64) throws(CloudFSError) {
         guard unlink(path(item, generation)) == 0 || errno == ENOENT else {

@@ -22,8 +22,11 @@ extension Filesystem {
             item.content.residency == .resident
         else { return }
         do throws(CloudFSError) {
-            let content = try files.store.open(item.id, generation: item.content.generation)
-            let bytes = try content.read(at: 0, count: MIMEMagic.reach)
+            let bytes = try files.store.beginning(
+                of: item.id,
+                generation: item.content.generation,
+                count: MIMEMagic.reach
+            )
             facts.contentType = contentTypes.type(ofContent: bytes)
         } catch {
             // It may have been replaced in this moment; its name is all that is known of it then.
