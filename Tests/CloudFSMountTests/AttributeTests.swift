@@ -166,11 +166,46 @@ struct AttributeTests {
                 cp -a file copy
                 rsync -aX file "$SCRATCH/"
                 ! getfattr --absolute-names "$SCRATCH/file" | grep cloudfs
+                mkdir back && rsync -aX "$SCRATCH/file" back/
+                [ "$(getfattr --only-values -n user.own back/file)" = mine ]
                 [ "$(getfattr --only-values -n user.own copy)" = mine ]
                 [ "$(getfattr --only-values -n user.cloudfs.item-id copy)" != \\
                   "$(getfattr --only-values -n user.cloudfs.item-id file)" ]
                 """
             )
+        }
+    }
+
+    @Test func `files of a cloud directory are copied into a drive with what is theirs`()
+        async throws
+    {
+        try await TestDrive.with { drive in
+            // As another drive's directory has them.
+            try await drive.run(
+                """
+                mkdir "$SCRATCH/cloud"; echo text > "$SCRATCH/cloud/file"
+                identity=0123456789abcdef0123456789abcdef
+                setfattr -n user.cloudfs-id -v $identity "$SCRATCH/cloud/file"
+                setfattr -n user.own -v mine "$SCRATCH/cloud/file"
+                cp -a "$SCRATCH/cloud/file" .
+                [ "$(getfattr --only-values -n user.own file)" = mine ]
+                """
+            )
+            try await drive.untilCloudHas("file", "text\n")
+        }
+    }
+
+    @Test func `how much of a file was sent is told while it is`() async throws {
+        try await TestDrive.with(["--upload-limit", "1MB"]) { drive in
+            try await drive.run("head -c 4M /dev/urandom > file")
+            try await eventually("a part of it was sent", within: .seconds(20)) {
+                let text = try await drive.attribute("user.cloudfs.percent-uploaded", of: "file")
+                let percent = text.flatMap(Double.init) ?? 0
+                return percent > 0 && percent < 100
+            }
+            #expect(try await drive.attribute("user.cloudfs.status", of: "file") == "uploading")
+            try await drive.drain()
+            #expect(try await drive.attribute("user.cloudfs.percent-uploaded", of: "file") == nil)
         }
     }
 
@@ -262,17 +297,60 @@ struct AttributeTests {
                 fails(errno.E2BIG, os.setxattr, "file", "user.big", b"x" * 65537)
                 os.setxattr("file", "user.fits", b"x" * 2000)
                 assert os.getxattr("file", "user.fits") == b"x" * 2000
-                refused = None
-                for number in range(4000):
-                    try:
-                        os.setxattr("file", f"user.n{number}", b"x" * 1000)
-                    except OSError as error:
-                        refused = error.errno
-                        break
-                assert refused in (errno.ENOSPC, errno.E2BIG), refused
+                for number in range(15):
+                    os.setxattr("file", f"user.n{number}", b"x" * 65536)
+                fails(errno.ENOSPC, os.setxattr, "file", "user.n15", b"x" * 65536)
+                os.setxattr("file", "user.n15", b"x" * 60000)
                 assert os.getxattr("file", "user.fits") == b"x" * 2000
+                for number in range(16): os.removexattr("file", f"user.n{number}")
+                # Of more names the kernel could list none.
+                names = [f"user.{number:0200}" for number in range(330)]
+                for name in names[:310]: os.setxattr("file", name, b"")
+                for name in names[310:]:
+                    try: os.setxattr("file", name, b"")
+                    except OSError as error: assert error.errno == errno.ENOSPC, error
+                assert len(os.listxattr("file")) > 310
+                fails(errno.ENOSPC, os.setxattr, "file", names[-1], b"")
+                for name in ("user.cloudfs-attributes", "user.cloudfs-id"):
+                    fails(errno.ENOTSUP, os.setxattr, "file", name, b"x")
                 """
             )
+        }
+    }
+
+    @Test func `attributes that the cloud has no room for arrive, and keep no content back`()
+        async throws
+    {
+        try await TestDrive.with(slots: 2) { drive in
+            try await drive.withSecondDrive { second in
+                try await drive.python(
+                    """
+                    with open("file", "w") as file: file.write("text")
+                    for number in range(4):
+                        os.setxattr("file", f"user.large{number}", bytes([number]) * 50000)
+                    os.setxattr("file", "user.xdg.tags", b"red")
+                    """
+                )
+                try await drive.untilCloudHas("file", "text")
+                try await drive.drain()
+                try await eventually("the other device has them", within: .seconds(20)) {
+                    guard try await second.exists("file") else { return false }
+                    let value = try await second.bytes(ofAttribute: "user.large3", of: "file")
+                    return value == [UInt8](repeating: 3, count: 50_000)
+                }
+                #expect(try await second.attribute("user.xdg.tags", of: "file") == "red")
+                try await second.run("setfattr -x user.large3 file; setfattr -n user.one -v 1 file")
+                try await eventually("a change comes back", within: .seconds(20)) {
+                    guard try await drive.attribute("user.one", of: "file") == "1" else {
+                        return false
+                    }
+                    return try await drive.bytes(ofAttribute: "user.large3", of: "file") == nil
+                }
+                #expect(
+                    try await drive.bytes(ofAttribute: "user.large2", of: "file")
+                        == [UInt8](repeating: 2, count: 50_000)
+                )
+            }
         }
     }
 }

@@ -58,6 +58,8 @@ public final class FaultyProvider: CloudProvider {
 
     public var capabilities: ProviderCapabilities { base.capabilities }
 
+    public var attributeRoom: Int { base.attributeRoom }
+
     // MARK: - What tests ask
 
     /// How often an operation was called, including calls that failed or hang.

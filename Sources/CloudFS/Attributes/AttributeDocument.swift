@@ -32,6 +32,10 @@ struct AttributeDocument {
         text("item-id", facts.item.documentID.description)
         text("version", facts.version?.content)
         text("content-type", facts.contentType)
+        if !facts.contentTypeTree.isEmpty {
+            let types = facts.contentTypeTree.map(Self.quoted).joined(separator: ",")
+            add("content-type-tree", "[\(types)]")
+        }
         text("container", facts.container)
         if let fetched = facts.fetched {
             add("fetch-count", String(fetched.requests))

@@ -94,7 +94,7 @@ struct MIMEDatabase: Sendable {
     }
 
     /// The databases of the user and the system, and behind them the common types.
-    static func installed(folders: [String] = dataFolders()) -> MIMEDatabase {
+    static func installed(folders: [String] = DataFolders.all()) -> MIMEDatabase {
         var database = MIMEDatabase()
         for folder in folders {
             database.add(globs: text(of: "\(folder)/mime/globs2"))
@@ -116,17 +116,6 @@ struct MIMEDatabase: Sendable {
             let counts = (one.element.glob.utf8.count, other.element.glob.utf8.count)
             return counts.0 != counts.1 ? counts.0 > counts.1 : one.offset < other.offset
         }.map(\.element)
-    }
-
-    /// - Source: XDG Base Directory specification.
-    static func dataFolders() -> [String] {
-        func value(_ name: String) -> String? {
-            getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
-        }
-        let own = value("XDG_DATA_HOME") ?? value("HOME").map { $0 + "/.local/share" }
-        let others = value("XDG_DATA_DIRS") ?? "/usr/local/share:/usr/share"
-        let all = (own.map { [$0] } ?? []) + others.split(separator: ":").map(String.init)
-        return all.filter { $0.hasPrefix("/") }
     }
 
     /// A file's text; empty where there is none, or none that could be meant.

@@ -5,6 +5,9 @@ extension Filesystem {
     private static let longestValue = 65_536
     /// Most bytes of all names and values of one item.
     private static let mostBytes = 1 << 20
+    /// Most bytes of all names, with a zero each; the kernel's `XATTR_LIST_MAX`: of more none
+    /// could be listed.
+    private static let mostNameBytes = 65_536
 
     func attribute(_ name: String, of id: ItemID) throws(CloudFSError) -> [UInt8] {
         guard name.hasPrefix("user.") else {
@@ -67,7 +70,7 @@ extension Filesystem {
         try requireNotVirtual(id)
         if AttributeName.isReserved(name) { return try trigger(name, value, id, caller) }
         try requireWritable()
-        try Self.requireUserNamespace(name, id)
+        guard RemoteAttribute.isApplications(name) else { throw Self.notStored(id) }
         guard value.count <= Self.longestValue else {
             throw CloudFSError(.attributeTooBig, "the value is longer than 64 KiB", item: id)
         }
@@ -81,7 +84,10 @@ extension Filesystem {
             }
             let others = attributes.filter { $0.key != name }
                 .reduce(0) { $0 + $1.key.utf8.count + $1.value.count }
-            guard others + name.utf8.count + value.count <= Self.mostBytes else {
+            let names = attributes.keys.filter { $0 != name }.reduce(0) { $0 + $1.utf8.count + 1 }
+            guard others + name.utf8.count + value.count <= Self.mostBytes,
+                names + name.utf8.count + 1 <= Self.mostNameBytes
+            else {
                 throw CloudFSError(.attributesFull, "the item has too many attributes", item: id)
             }
             try writer.noteEditing(name, of: id)
@@ -121,7 +127,8 @@ extension Filesystem {
             }
         }
         try requireWritable()
-        try Self.requireUserNamespace(name, id)
+        // Whatever an earlier version stored can be removed.
+        guard name.hasPrefix("user.") else { throw Self.notStored(id) }
         try changeAttributes(of: id, for: caller) { writer in
             guard try writer.reader.attribute(name, of: id) != nil else {
                 throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
@@ -131,17 +138,12 @@ extension Filesystem {
         }
     }
 
-    private static func requireUserNamespace(
-        _ name: String,
-        _ id: ItemID
-    ) throws(CloudFSError) {
-        guard name.hasPrefix("user.") else {
-            throw CloudFSError(
-                .attributeReadOnly,
-                "only attributes named user.… are stored",
-                item: id
-            )
-        }
+    private static func notStored(_ id: ItemID) -> CloudFSError {
+        CloudFSError(
+            .attributeReadOnly,
+            "only attributes named user.… are stored, and none that a cloud keeps for CloudFS",
+            item: id
+        )
     }
 
     private func changeAttributes(

@@ -160,16 +160,21 @@ enum RemoteAttribute {
     /// Where a cloud of plain files keeps the document's identity.
     static let documentID = "user.cloudfs-id"
 
+    /// Names the sidecar that has an item's attributes if the item has no room for them.
+    static let elsewhere = "user.cloudfs-attributes"
+
     /// That a person wants to find the item again; the only one of CloudFS's own that is synced.
     static let favorite = "user.cloudfs.favorite"
 
     /// Whether a cloud keeps an attribute: an application's, or the one of our own that is synced.
-    static func isSynced(_ name: String) -> Bool { isApplications(name) || name == favorite }
+    static func isSynced(_ name: String) -> Bool {
+        isApplications(name) || name == favorite || name == elsewhere
+    }
 
     /// Whether an attribute is an application's: not one that a drive computes, whatever a cloud
     /// says, nor one that no program could have set.
     static func isApplications(_ name: String) -> Bool {
-        name.hasPrefix("user.") && name != documentID && name != "user.cloudfs"
+        name.hasPrefix("user.") && ![documentID, elsewhere, "user.cloudfs"].contains(name)
             && !name.hasPrefix("user.cloudfs.") && (6...255).contains(name.utf8.count)
             && !name.utf8.contains(0)
     }

@@ -193,8 +193,15 @@ extension DriveParts {
             thumbnails,
             cache: DesktopCache(root: root),
             staging: configuration.stateDirectory + "/thumbnails.staging",
-            announcement: "user.cloudfs.\(AttributeName.announce.rawValue)"
-        ) { MountTable.places(of: configuration.mountpoint) }
+            announcement: "user.cloudfs.\(AttributeName.announce.rawValue)",
+            places: {
+                let roots = MountTable.places(of: configuration.mountpoint)
+                return DesktopThumbnails.Places(
+                    roots: roots,
+                    covered: MountTable.mountpoints(below: roots)
+                )
+            }
+        )
     }
 }
 
@@ -216,7 +223,8 @@ extension DesktopThumbnails {
             case .attributes(let id), .content(let id): noticeChanged(id)
             case .entryAppeared(let parent, _), .entryReplaced(let parent, _):
                 noticeAppeared(in: parent)
-            case .entryVanished(let parent, let name, _): noticeVanished(name, from: parent)
+            case .entryVanished(let parent, let name, let item):
+                noticeVanished(name, from: parent, item: item)
             case .listed: continue
             }
         }

@@ -58,12 +58,13 @@ final class DriveParts: Sendable {
         if kept.connection.device != nil { files.passthrough.adopt(kept.backings) }
         try Recovery(files: files, inUse: handles.keptItems, logger: logger).run()
 
-        let provider =
+        let plain =
             if let given = surroundings.provider {
                 given
             } else {
                 try Self.provider(configuration, first.url, catalog, logger)
             }
+        let provider = AttributeSidecars(plain, logger: logger)
         let hub = ChangeHub()
         let connection = Connection(clocks: clocks)
         let news = Newsroom()
@@ -156,6 +157,7 @@ final class DriveParts: Sendable {
                 type: { contentTypes.type(of: .file, name: $0) },
                 isOnline: { connection.isOnline },
                 changed: { news.pictured($0) },
+                fetched: { hydrator.noteFetched(bytes: $0) },
                 logger: logger
             ),
             use: configuration.thumbnails.use,

@@ -155,6 +155,12 @@ public protocol CloudProvider: Sendable {
     /// What is worth knowing about the server, for people: short texts by short names.
     var serverNotes: [String: String] { get }
 
+    /// How many bytes of names and values of attributes may be tried to store with an item, where a
+    /// failure could leave half of them there.
+    ///
+    /// More are kept in a sidecar, and so is what turns out not to fit (`attributesFull`).
+    var attributeRoom: Int { get }
+
     /// Where devices take turns at documents; `nil` where nothing atomic lets them.
     ///
     /// Asked again for every use: what the cloud can do may turn out only when it is reached.
@@ -267,6 +273,8 @@ extension CloudProvider {
     }
 
     public var serverNotes: [String: String] { [:] }
+
+    public var attributeRoom: Int { .max }
 
     public var leases: (any LeaseStore)? { nil }
 

@@ -1,6 +1,6 @@
 /// A provider whose transfers stay below the user's limits.
-public final class LimitedProvider: CloudProvider {
-    private let base: any CloudProvider
+public final class LimitedProvider: ProviderLayer {
+    public let base: any CloudProvider
     private let upload: BandwidthLimiter?
     private let download: BandwidthLimiter?
 
@@ -13,8 +13,6 @@ public final class LimitedProvider: CloudProvider {
         self.upload = upload
         self.download = download
     }
-
-    public var capabilities: ProviderCapabilities { base.capabilities }
 
     public func fetch(
         _ path: RemotePath,
@@ -70,113 +68,8 @@ private struct LimitedSidecars: SidecarStore {
     func remove(_ name: SidecarName) async throws(CloudFSError) { try await base.remove(name) }
 }
 
-// MARK: - Passed on unchanged
-
 extension LimitedProvider {
-    public func connect(expecting: ContainerExpectation) async throws(CloudFSError) -> String {
-        try await base.connect(expecting: expecting)
-    }
-
-    public func item(at path: RemotePath) async throws(CloudFSError) -> RemoteItem {
-        try await base.item(at: path)
-    }
-
-    public func children(
-        of path: RemotePath,
-        after page: PageToken?
-    ) async throws(CloudFSError) -> ListingPage {
-        try await base.children(of: path, after: page)
-    }
-
-    public func details(
-        of items: [RemoteItem],
-        in folder: RemotePath
-    ) async throws(CloudFSError) -> [RemoteItem] {
-        try await base.details(of: items, in: folder)
-    }
-
-    public func noteUse() {
-        base.noteUse()
-    }
-
-    public func announce(_ path: RemotePath) async {
-        await base.announce(path)
-    }
-
-    public func isContent(
-        of version: ItemVersion,
-        _ descriptor: Int32,
-        byteCount: Int64
-    ) async throws(CloudFSError) -> Bool? {
-        try await base.isContent(of: version, descriptor, byteCount: byteCount)
-    }
-
-    public func login(_ login: ProviderLogin) async throws(CloudFSError) {
-        try await base.login(login)
-    }
-
-    public var serverNotes: [String: String] { base.serverNotes }
-
-    public var leases: (any LeaseStore)? { base.leases }
-
     public var sidecars: (any SidecarStore)? {
         base.sidecars.map { LimitedSidecars(base: $0, upload: upload, download: download) }
-    }
-
-    public func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
-        try await base.changes(after: anchor)
-    }
-
-    public func digest(
-        of path: RemotePath,
-        version: ItemVersion
-    ) async throws(CloudFSError) -> ContentDigest? {
-        try await base.digest(of: path, version: version)
-    }
-
-    public func createFolder(
-        at path: RemotePath,
-        documentID: DocumentID,
-        metadata: ItemMetadata
-    ) async throws(CloudFSError) -> RemoteItem {
-        try await base.createFolder(at: path, documentID: documentID, metadata: metadata)
-    }
-
-    public func createSymlink(
-        at path: RemotePath,
-        target: [UInt8],
-        documentID: DocumentID,
-        metadata: ItemMetadata
-    ) async throws(CloudFSError) -> RemoteItem {
-        try await base.createSymlink(
-            at: path,
-            target: target,
-            documentID: documentID,
-            metadata: metadata
-        )
-    }
-
-    public func setMetadata(
-        _ update: MetadataUpdate,
-        at path: RemotePath,
-        base: ItemVersion
-    ) async throws(CloudFSError) -> RemoteItem {
-        try await self.base.setMetadata(update, at: path, base: base)
-    }
-
-    public func move(
-        from source: RemotePath,
-        to destination: RemotePath,
-        base: ItemVersion
-    ) async throws(CloudFSError) -> RemoteItem {
-        try await self.base.move(from: source, to: destination, base: base)
-    }
-
-    public func delete(_ path: RemotePath, base: ItemVersion) async throws(CloudFSError) {
-        try await self.base.delete(path, base: base)
-    }
-
-    public func quota() async throws(CloudFSError) -> Quota? {
-        try await base.quota()
     }
 }

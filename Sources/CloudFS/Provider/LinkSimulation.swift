@@ -53,6 +53,8 @@ public final class SimulatedLink: CloudProvider {
 
     public var capabilities: ProviderCapabilities { base.capabilities }
 
+    public var attributeRoom: Int { base.attributeRoom }
+
     public func fetch(
         _ path: RemotePath,
         range: Range<Int64>,

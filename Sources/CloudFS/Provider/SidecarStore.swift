@@ -1,12 +1,12 @@
-/// Small files that lie beside the items of a container and are none themselves: thumbnails, and
-/// the list of what was opened last.
+/// Small files that lie beside the items of a container and are none themselves: thumbnails, the
+/// list of what was opened last, and attributes that items have no room for.
 ///
 /// The written contract, which `SidecarStoreContractTests` holds every store to:
 ///
 /// - A file is there with all its bytes or not at all, whoever writes it at the same time; the
 ///   last one stays.
 /// - `read` is `nil` only where the store is certain that there is no such file.
-/// - Nothing is promised about power failures: what lies there can be made again.
+/// - What was written survives a power failure.
 public protocol SidecarStore: Sendable {
     /// The bytes of a file; `nil` if there is none.
     ///
@@ -25,6 +25,7 @@ public struct SidecarName: Hashable, Sendable {
     public enum Room: String, Sendable {
         case thumbnails
         case recents
+        case attributes
     }
 
     public let room: Room

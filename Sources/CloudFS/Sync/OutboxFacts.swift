@@ -40,7 +40,10 @@ struct OutboxFacts: Sendable {
         self.base = base
         remotePath = try reader.remotePath(of: id)
         folderPath = try name.flatMap { try reader.remotePath(of: $0.parent) }
-        attributes = try reader.attributes(of: id)
+        // What is none of a program's may be here from earlier, and no cloud takes it.
+        attributes = try reader.attributes(of: id).filter {
+            RemoteAttribute.isApplications($0.key) || $0.key == RemoteAttribute.favorite
+        }
         sent = try reader.sent(of: id)
         sentPath = try sent.flatMap { try reader.remotePath(to: $0) }
         facts = OutboxStep.Facts(kind: record.item.kind)

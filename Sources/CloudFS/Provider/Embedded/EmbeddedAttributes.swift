@@ -38,17 +38,18 @@ enum EmbeddedAttributes {
         to descriptor: EmbeddedDescriptor
     ) throws {
         let present = try read(descriptor).attributes
+        let path = descriptor.magicPath
+        // First, as their room may be needed.
+        for name in present.keys where attributes[name] == nil {
+            let result = EmbeddedSystem.attempt("removexattr") { clinux_removexattr(path, name) }
+            // Somebody else may have removed it first.
+            if case .failure(let failure) = result, failure.errorNumber != ENODATA { throw failure }
+        }
         for (name, value) in attributes where present[name] != value {
             guard RemoteAttribute.isSynced(name) else {
                 throw CloudFSError(.invalidName, "\"\(name)\" is no attribute of an application")
             }
             try set(name, to: value, of: descriptor)
-        }
-        let path = descriptor.magicPath
-        for name in present.keys where attributes[name] == nil {
-            let result = EmbeddedSystem.attempt("removexattr") { clinux_removexattr(path, name) }
-            // Somebody else may have removed it first.
-            if case .failure(let failure) = result, failure.errorNumber != ENODATA { throw failure }
         }
     }
 

@@ -24,7 +24,7 @@ extension EmbeddedFailure {
         case ENOSPC, EDQUOT: (.quotaExceeded, "no space is left in the cloud directory")
         case ENAMETOOLONG: (.nameTooLong, "its path is too long there")
         case EFBIG: (.tooLarge, "is larger than the file system there allows")
-        case E2BIG, ERANGE: (.tooLarge, "its attributes do not fit there")
+        case E2BIG, ERANGE: (.attributesFull, "its attributes do not fit there")
         case EXDEV:
             (
                 .offline,

@@ -33,6 +33,7 @@ struct EmbeddedSidecars: SidecarStore {
             let staged = try EmbeddedStagedFile(in: root, device: device)
             do {
                 try Self.write(bytes, to: staged.file)
+                try EmbeddedSystem.check("fsync") { fsync(staged.file.rawValue) }
                 try EmbeddedSystem.rename(
                     Array(staged.name.utf8),
                     in: staged.folder,
@@ -40,6 +41,7 @@ struct EmbeddedSidecars: SidecarStore {
                     in: folder,
                     flags: 0
                 )
+                try EmbeddedSystem.synchronize(folder)
             } catch {
                 try staged.discard()
                 throw error
@@ -108,5 +110,8 @@ struct EmbeddedSidecars: SidecarStore {
 }
 
 extension EmbeddedProvider {
+    /// What file systems have at least: ext4 has 4 KiB for all attributes of a file, our own too.
+    public var attributeRoom: Int { 2_048 }
+
     public var sidecars: (any SidecarStore)? { EmbeddedSidecars(provider: self) }
 }

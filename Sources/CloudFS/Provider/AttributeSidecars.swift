@@ -1,0 +1,274 @@
+import Collections
+import Crypto
+import Foundation
+import Logging
+import Synchronization
+
+/// A provider whose items have room for attributes that the cloud has no room for.
+///
+/// Those of an item that do not fit lie in a sidecar, named by the hash of what is in it, and the
+/// item has that name instead: so an item and its attributes change in one step, whichever device
+/// looks meanwhile, and copies made by other tools keep theirs. A sidecar is there before any item
+/// names it, and is never changed or removed.
+///
+/// Where a directory is itself copied by another tool, an item may come before its sidecar. Its
+/// version is marked then: as soon as the sidecar is there it has another one.
+final class AttributeSidecars: ProviderLayer {
+    /// What an item may have of them: more than a drive lets programs set.
+    private static let mostBytes = 4 << 20
+    /// Of the sidecars that are remembered, as pages of a folder name the same ones again.
+    private static let mostRemembered = 8 << 20
+
+    private struct Remembered {
+        var attributes: OrderedDictionary<String, [String: [UInt8]]> = [:]
+        var byteCount = 0
+    }
+
+    public let base: any CloudProvider
+    private let logger: Logger
+    private let remembered = Mutex(Remembered())
+
+    init(_ base: any CloudProvider, logger: Logger) {
+        self.base = base
+        self.logger = logger
+    }
+
+    // MARK: - Sending
+
+    public func upload(
+        _ source: UploadSource,
+        to path: RemotePath,
+        replacing version: ItemVersion?
+    ) async throws(CloudFSError) -> RemoteItem {
+        try await whole(
+            try await fitting(source.attributes) { attributes async throws(CloudFSError) in
+                var source = source
+                source.attributes = attributes
+                let version = version.map(Self.plain)
+                return try await base.upload(source, to: path, replacing: version)
+            }
+        )
+    }
+
+    public func setMetadata(
+        _ update: MetadataUpdate,
+        at path: RemotePath,
+        base version: ItemVersion
+    ) async throws(CloudFSError) -> RemoteItem {
+        guard let attributes = update.attributes else {
+            return try await whole(
+                try await base.setMetadata(update, at: path, base: Self.plain(version))
+            )
+        }
+        return try await whole(
+            try await fitting(attributes) { attributes async throws(CloudFSError) in
+                var update = update
+                update.attributes = attributes
+                return try await base.setMetadata(update, at: path, base: Self.plain(version))
+            }
+        )
+    }
+
+    /// Sends attributes with their item, or in a sidecar if they do not fit there.
+    private func fitting(
+        _ attributes: [String: [UInt8]],
+        _ send: ([String: [UInt8]]) async throws(CloudFSError) -> RemoteItem
+    ) async throws(CloudFSError) -> RemoteItem {
+        let total = attributes.reduce(0) { $0 + $1.key.utf8.count + $1.value.count }
+        guard let sidecars = base.sidecars, total > base.attributeRoom else {
+            return try await trying(attributes, send)
+        }
+        return try await send(try await store(attributes, in: sidecars))
+    }
+
+    private func trying(
+        _ attributes: [String: [UInt8]],
+        _ send: ([String: [UInt8]]) async throws(CloudFSError) -> RemoteItem
+    ) async throws(CloudFSError) -> RemoteItem {
+        do throws(CloudFSError) {
+            return try await send(attributes)
+        } catch {
+            guard error.code == .attributesFull, let sidecars = base.sidecars else { throw error }
+            return try await send(try await store(attributes, in: sidecars))
+        }
+    }
+
+    /// - Returns: What the item gets in their place.
+    private func store(
+        _ attributes: [String: [UInt8]],
+        in sidecars: any SidecarStore
+    ) async throws(CloudFSError) -> [String: [UInt8]] {
+        let bytes = try Self.bytes(of: attributes)
+        let digest = Hexadecimal.text(SHA256.hash(data: bytes))
+        try await sidecars.write(bytes, to: SidecarName(room: .attributes, name: digest))
+        remember(attributes, digest, bytes.count)
+        return [RemoteAttribute.elsewhere: Array(digest.utf8)]
+    }
+
+    // MARK: - Receiving
+
+    public func item(at path: RemotePath) async throws(CloudFSError) -> RemoteItem {
+        try await whole(try await base.item(at: path))
+    }
+
+    public func children(
+        of path: RemotePath,
+        after page: PageToken?
+    ) async throws(CloudFSError) -> ListingPage {
+        var listing = try await base.children(of: path, after: page)
+        listing.items = try await whole(listing.items)
+        return listing
+    }
+
+    public func details(
+        of items: [RemoteItem],
+        in folder: RemotePath
+    ) async throws(CloudFSError) -> [RemoteItem] {
+        let known = items.map { item in
+            var item = item
+            item.version = Self.plain(item.version)
+            return item
+        }
+        return try await whole(try await base.details(of: known, in: folder))
+    }
+
+    public func fetch(
+        _ path: RemotePath,
+        range: Range<Int64>,
+        version: ItemVersion,
+        deliver:
+            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
+            -> Void
+    ) async throws(CloudFSError) -> RemoteItem? {
+        let version = Self.plain(version)
+        let item = try await base.fetch(path, range: range, version: version, deliver: deliver)
+        guard let item else { return nil }
+        return try await whole(item)
+    }
+
+    public func move(
+        from source: RemotePath,
+        to destination: RemotePath,
+        base version: ItemVersion
+    ) async throws(CloudFSError) -> RemoteItem {
+        let version = Self.plain(version)
+        return try await whole(try await base.move(from: source, to: destination, base: version))
+    }
+
+    // MARK: - Versions
+
+    /// At the end of the metadata's token of an item that lacks its sidecar.
+    private static let lackingMark = "?"
+
+    /// A version as the provider below knows it.
+    private static func plain(_ version: ItemVersion) -> ItemVersion {
+        guard version.metadata.hasSuffix(lackingMark) else { return version }
+        let token = String(version.metadata.dropLast(lackingMark.count))
+        return ItemVersion(content: version.content, metadata: token)
+    }
+
+    public func digest(
+        of path: RemotePath,
+        version: ItemVersion
+    ) async throws(CloudFSError) -> ContentDigest? {
+        try await base.digest(of: path, version: Self.plain(version))
+    }
+
+    public func isContent(
+        of version: ItemVersion,
+        _ descriptor: Int32,
+        byteCount: Int64
+    ) async throws(CloudFSError) -> Bool? {
+        try await base.isContent(of: Self.plain(version), descriptor, byteCount: byteCount)
+    }
+
+    public func delete(_ path: RemotePath, base version: ItemVersion) async throws(CloudFSError) {
+        try await base.delete(path, base: Self.plain(version))
+    }
+
+    private func whole(_ items: [RemoteItem]) async throws(CloudFSError) -> [RemoteItem] {
+        var items = items
+        for index in items.indices { items[index] = try await whole(items[index]) }
+        return items
+    }
+
+    /// An item with the attributes that lie elsewhere.
+    ///
+    /// - Throws: `offline` and the like: what cannot be read now is not taken for absent.
+    private func whole(_ item: RemoteItem) async throws(CloudFSError) -> RemoteItem {
+        guard let name = item.attributes[RemoteAttribute.elsewhere] else { return item }
+        var item = item
+        item.attributes[RemoteAttribute.elsewhere] = nil
+        guard let digest = Self.digest(name), let found = try await attributes(digest) else {
+            logger.notice(
+                "the attributes of an item are not in the cloud",
+                metadata: ["item.name": "\(item.name)"]
+            )
+            item.version.metadata += Self.lackingMark
+            return item
+        }
+        item.attributes.merge(found) { inside, _ in inside }
+        return item
+    }
+
+    /// - Returns: `nil` if the cloud has nothing of this name that can be read, or something else:
+    ///   one sidecar keeps no folder from being listed.
+    /// - Throws: What may be over in a moment.
+    private func attributes(_ digest: String) async throws(CloudFSError) -> [String: [UInt8]]? {
+        if let known = remembered.withLock({ $0.attributes[digest] }) { return known }
+        let name = SidecarName(room: .attributes, name: digest)
+        let read: [UInt8]?
+        do throws(CloudFSError) {
+            read = try await base.sidecars?.read(name, atMost: Self.mostBytes)
+        } catch {
+            guard !error.isTransient, error.code != .unauthenticated, error.code != .cancelled
+            else { throw error }
+            read = nil
+        }
+        guard let bytes = read, Hexadecimal.text(SHA256.hash(data: bytes)) == digest,
+            let attributes = Self.attributes(in: bytes)
+        else { return nil }
+        remember(attributes, digest, bytes.count)
+        return attributes
+    }
+
+    private func remember(_ attributes: [String: [UInt8]], _ digest: String, _ byteCount: Int) {
+        remembered.withLock { remembered in
+            guard remembered.attributes[digest] == nil else { return }
+            if remembered.byteCount + byteCount > Self.mostRemembered { remembered = Remembered() }
+            remembered.attributes[digest] = attributes
+            remembered.byteCount += byteCount
+        }
+    }
+
+    // MARK: - Forms
+
+    /// The same for the same attributes, on every device.
+    private static func bytes(
+        of attributes: [String: [UInt8]]
+    ) throws(CloudFSError) -> [UInt8] {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        do {
+            return Array(try encoder.encode(attributes.mapValues { Data($0) }))
+        } catch {
+            throw CloudFSError(.internalFailure, "attributes cannot be written", cause: error)
+        }
+    }
+
+    /// - Returns: `nil` for what is not of that form; what a cloud may not say is left out.
+    private static func attributes(in bytes: [UInt8]) -> [String: [UInt8]]? {
+        let fields = try? JSONDecoder().decode([String: Data].self, from: Data(bytes))
+        return fields?.mapValues { Array($0) }.filter {
+            RemoteAttribute.isSynced($0.key) && $0.key != RemoteAttribute.elsewhere
+        }
+    }
+
+    /// - Returns: `nil` for what is no hash.
+    private static func digest(_ bytes: [UInt8]) -> String? {
+        let text = String(decoding: bytes, as: UTF8.self)
+        guard let digest = Hexadecimal.bytes(bytes), digest.count == 32, text == text.lowercased()
+        else { return nil }
+        return text
+    }
+}

@@ -1,0 +1,156 @@
+import CloudFSTestSupport
+import Logging
+import Testing
+
+@testable import CloudFS
+
+/// Attributes that an item of a cloud has no room for, on every cloud.
+@Suite struct AttributeSidecarsTests {
+    /// Text that no cloud has room for beside an item.
+    private static func large(_ mark: Character) -> [String: [UInt8]] {
+        [
+            "user.notes": Array(String(repeating: mark, count: 60_000).utf8),
+            "user.xdg.tags": Array("red".utf8), "user.empty": [],
+            "user.bytes": [0, 255, 10, 34],
+        ]
+    }
+
+    /// One more device: it remembers nothing.
+    private static func device(_ fixture: ProviderFixture) -> AttributeSidecars {
+        AttributeSidecars(fixture.provider, logger: Logger(label: "test"))
+    }
+
+    private static func on(
+        _ device: AttributeSidecars,
+        _ fixture: ProviderFixture
+    ) -> ProviderFixture {
+        ProviderFixture(provider: device, foreign: fixture.foreign)
+    }
+
+    @Test(arguments: ContractedProvider.allCases)
+    func `attributes of any size come with their item`(kind: ContractedProvider) async throws {
+        let plain = try await kind.make()
+        let fixture = Self.on(Self.device(plain), plain)
+        let sent = try await fixture.upload([1], to: "file", attributes: Self.large("a"))
+        #expect(sent.attributes == Self.large("a"))
+        let other = Self.on(Self.device(plain), plain)
+        #expect(try await other.item("file").attributes == Self.large("a"))
+        let root = RemotePath.root
+        let listed = try await other.provider.children(of: root, after: nil).items
+        let details = try await other.provider.details(of: listed, in: root)
+        #expect(details.map(\.attributes) == [Self.large("a")])
+
+        // A change of them alone, from many to many and from many to few.
+        let path = try ProviderFixture.path("file")
+        for attributes in [Self.large("b"), ["user.few": [1]], [:]] {
+            let base = try await fixture.item("file").version
+            let update = MetadataUpdate(attributes: attributes)
+            let changed = try await fixture.provider.setMetadata(update, at: path, base: base)
+            #expect(changed.attributes == attributes)
+            let seen = try await Self.on(Self.device(plain), plain).item("file")
+            #expect(seen.attributes == attributes)
+        }
+        #expect(try await plain.item("file").attributes == [:])
+    }
+
+    @Test(arguments: ContractedProvider.allCases)
+    func `times alone change no attributes, and a move keeps them`(
+        kind: ContractedProvider
+    ) async throws {
+        let plain = try await kind.make()
+        let fixture = Self.on(Self.device(plain), plain)
+        let sent = try await fixture.upload([1], to: "file", attributes: Self.large("a"))
+        var metadata = ProviderFixture.metadata
+        metadata.modified = Timestamp(seconds: 1_300_000_000, nanoseconds: 0)
+        let changed = try await fixture.provider.setMetadata(
+            MetadataUpdate(metadata: metadata),
+            at: try ProviderFixture.path("file"),
+            base: sent.version
+        )
+        #expect(changed.attributes == Self.large("a"))
+        let moved = try await fixture.provider.move(
+            from: try ProviderFixture.path("file"),
+            to: try ProviderFixture.path("moved"),
+            base: changed.version
+        )
+        #expect(moved.attributes == Self.large("a"))
+        #expect(
+            try await Self.on(Self.device(plain), plain).item("moved").attributes == Self.large("a")
+        )
+    }
+
+    @Test func `what fits has no sidecar, and one that is gone takes no item with it`()
+        async throws
+    {
+        let plain = try await ContractedProvider.embedded.make()
+        let fixture = Self.on(Self.device(plain), plain)
+        try await fixture.upload([1], to: "small", attributes: ["user.a": [1]])
+        #expect(try await plain.item("small").attributes == ["user.a": [1]])
+        try await fixture.upload([1], to: "large", attributes: Self.large("a"))
+        let inside = try await plain.item("large").attributes
+        #expect(Array(inside.keys) == [RemoteAttribute.elsewhere])
+        let digest = String(decoding: inside[RemoteAttribute.elsewhere] ?? [], as: UTF8.self)
+        let name = SidecarName(room: .attributes, name: digest)
+        let sidecars = try #require(plain.provider.sidecars)
+        // Something else of the name is not taken for it.
+        try await sidecars.write(Array("{\"user.other\":\"\"}".utf8), to: name)
+        #expect(try await Self.on(Self.device(plain), plain).item("large").attributes == [:])
+        try await sidecars.remove(name)
+        #expect(try await Self.on(Self.device(plain), plain).item("large").attributes == [:])
+        // Nobody but us names a sidecar.
+        #expect(!RemoteAttribute.isApplications(RemoteAttribute.elsewhere))
+    }
+
+    @Test func `a sidecar that comes after its item makes it another version`() async throws {
+        let plain = try await ContractedProvider.embedded.make()
+        let fixture = Self.on(Self.device(plain), plain)
+        let sent = try await fixture.upload([1], to: "file", attributes: Self.large("a"))
+        let inside = try await plain.item("file").attributes[RemoteAttribute.elsewhere] ?? []
+        let name = SidecarName(room: .attributes, name: String(decoding: inside, as: UTF8.self))
+        let sidecars = try #require(plain.provider.sidecars)
+        let bytes = try #require(try await sidecars.read(name, atMost: 1 << 20))
+        try await sidecars.remove(name)
+        // What another device sees of a directory that is copied by another tool.
+        let other = Self.on(Self.device(plain), plain)
+        let early = try await other.item("file")
+        #expect(early.attributes == [:] && early.version != sent.version)
+        #expect(try await other.fetch("file", early.version) == [1])
+        try await sidecars.write(bytes, to: name)
+        #expect(try await other.item("file") == sent)
+        // Whoever knows the early one can change and remove the item all the same.
+        let path = try ProviderFixture.path("file")
+        let update = MetadataUpdate(attributes: ["user.a": [1]])
+        let changed = try await other.provider.setMetadata(update, at: path, base: early.version)
+        #expect(changed.attributes == ["user.a": [1]])
+    }
+
+    @Test func `a sidecar that can never be read keeps no folder from being listed`()
+        async throws
+    {
+        let plain = try await ContractedProvider.embedded.make()
+        let faulty = FaultyProvider(plain.provider)
+        let fixture = Self.on(Self.device(plain), plain)
+        try await fixture.upload([1], to: "file", attributes: Self.large("a"))
+        for code in [CloudFSError.Code.denied, .tooLarge, .notFound] {
+            let other = AttributeSidecars(faulty, logger: Logger(label: "test"))
+            faulty.fail(.sidecars, with: CloudFSError(code, "a planned failure"))
+            let items = try await other.children(of: .root, after: nil).items
+            #expect(items.map(\.attributes) == [[:]])
+        }
+        #expect(faulty.forgetFaults() == 0)
+    }
+
+    @Test func `what cannot be read now is not taken for absent`() async throws {
+        let plain = try await ContractedProvider.embedded.make()
+        let faulty = FaultyProvider(plain.provider)
+        let fixture = Self.on(Self.device(plain), plain)
+        try await fixture.upload([1], to: "file", attributes: Self.large("a"))
+        let other = AttributeSidecars(faulty, logger: Logger(label: "test"))
+        faulty.fail(.sidecars, with: CloudFSError(.offline, "a planned failure"))
+        await #expect(throws: CloudFSError.self) {
+            try await other.item(at: try ProviderFixture.path("file"))
+        }
+        let item = try await other.item(at: try ProviderFixture.path("file"))
+        #expect(item.attributes == Self.large("a"))
+    }
+}
