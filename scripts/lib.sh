@@ -17,8 +17,9 @@ toolchain_packages=(libcurl4-openssl-dev libncurses-dev tzdata)
 # ghostscript would be 230 MB.
 demo_packages=(attr groff netpbm)
 test_packages=(
-    acl attr bubblewrap curl file git libglib2.0-bin libvips-tools python3 python3-venv rclone
-    rsync s3fs shared-mime-info shellcheck sqlite3 strace util-linux vim
+    acl attr bubblewrap curl file git libglib2.0-bin libheif-examples libimage-exiftool-perl
+    libvips-tools python3 python3-venv rclone rsync s3fs shared-mime-info shellcheck sqlite3 strace
+    util-linux vim
 )
 
 oldest_swift=6.1

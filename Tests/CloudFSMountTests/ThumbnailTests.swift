@@ -58,6 +58,7 @@ struct ThumbnailTests {
                     )
                     let size = try await Self.size(bytes, on: second)
                     #expect(size == (side, height, "jpegload"))
+                    #expect(try await second.fetched().bytes == 0)
                 }
                 try await eventually("it has a large one", within: .seconds(20)) {
                     let bytes = try await Self.picture("thumbnail", of: "photo.jpg", on: second)
@@ -181,11 +182,148 @@ struct ThumbnailTests {
             let bytes = try #require(
                 try await Self.picture("thumbnail", of: "photo.jpg", on: drive)
             )
-            #expect(try await Self.size(bytes, on: drive) == (128, 96, "jpegload"))
+            #expect(try await Self.size(bytes, on: drive) == (160, 120, "jpegload"))
             #expect(try await drive.attribute("user.cloudfs.status", of: "photo.jpg") == "cloud")
             #expect(
                 try await drive.attribute("user.cloudfs.downloaded-bytes", of: "photo.jpg") == "0"
             )
+        }
+    }
+
+    @Test func `pictures of every kind that vips reads are shown`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.run(
+                Self.draw + """
+                    draw photo.tiff 300 200; draw photo.webp 300 200; draw photo.gif 300 200
+                    draw grey.png 300 200
+                    vips bandjoin_const "$SCRATCH/grey.png" "$SCRATCH/alpha.png" 90
+                    head -c 40000 "$SCRATCH/photo.tiff" > "$SCRATCH/cut.tiff"
+                    cp "$SCRATCH"/photo.* "$SCRATCH/alpha.png" "$SCRATCH/cut.tiff" .
+                    """
+            )
+            try await drive.python(
+                #"""
+                svg = ('<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200">'
+                       '<rect width="300" height="200" fill="red"/></svg>')
+                open("drawing.svg", "w").write(svg)
+                body = b"1 0 0 rg 0 0 300 200 re f"
+                parts = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+                         b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 200]/Contents 4 0 R>>",
+                         b"<</Length %d>>stream\n" % len(body) + body + b"\nendstream"]
+                text, places = b"%PDF-1.4\n", []
+                for number, part in enumerate(parts, 1):
+                    places.append(len(text))
+                    text += b"%d 0 obj" % number + part + b"endobj\n"
+                start = len(text)
+                text += b"xref\n0 5\n0000000000 65535 f \n"
+                text += b"".join(b"%010d 00000 n \n" % place for place in places)
+                text += b"trailer<</Size 5/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % start
+                open("page.pdf", "wb").write(text)
+                """#
+            )
+            let kinds = [
+                "photo.tiff", "photo.webp", "photo.gif", "alpha.png", "drawing.svg", "page.pdf",
+            ]
+            for name in kinds {
+                try await eventually("\(name) has a picture", within: .seconds(60)) {
+                    try await Self.picture("thumbnail", of: name, on: drive) != nil
+                }
+                let bytes = try #require(try await Self.picture("thumbnail", of: name, on: drive))
+                let size = try await Self.size(bytes, on: drive)
+                #expect(size.width >= 200 && size.height * 3 == size.width * 2, "\(name) \(size)")
+            }
+            // What is transparent stays so.
+            let alpha = try #require(
+                try await Self.picture("thumbnail", of: "alpha.png", on: drive)
+            )
+            #expect(try await Self.size(alpha, on: drive).loader == "pngload")
+            #expect(try await drive.attribute("user.cloudfs.status", of: "cut.tiff") == "local")
+        }
+    }
+
+    @Test func `a picture's colours are those that a screen shows`() async throws {
+        try await TestDrive.with { drive in
+            // Telephones write colours of a larger space, in which the same red has other numbers.
+            try await drive.run(
+                """
+                vips black "$SCRATCH/black.v" 400 300 --bands 3
+                vips linear "$SCRATCH/black.v" "$SCRATCH/red.png" 1 '230 40 40' --uchar
+                vips icc_transform "$SCRATCH/red.png" "$SCRATCH/photo.png" p3
+                [ "$(vips getpoint "$SCRATCH/photo.png" 9 9 | cut -d' ' -f1)" -lt 220 ]
+                cp "$SCRATCH/photo.png" .
+                """
+            )
+            try await eventually("it has a picture", within: .seconds(40)) {
+                try await Self.picture("thumbnail.128", of: "photo.png", on: drive) != nil
+            }
+            let bytes = try #require(
+                try await Self.picture("thumbnail.128", of: "photo.png", on: drive)
+            )
+            try TestFolder("\(drive.folder)/run").write("shown", bytes)
+            let point = try await drive.run("vips getpoint \"$SCRATCH/shown\" 9 9")
+                .split(separator: " ").compactMap { Int($0) }
+            try #require(point.count == 3)
+            #expect(abs(point[0] - 230) < 5 && abs(point[1] - 40) < 8 && abs(point[2] - 40) < 8)
+        }
+    }
+
+    @Test func `what a thumbnailer of the desktop makes is shown`() async throws {
+        let data = try TemporaryDirectory()
+        let entry = "[Thumbnailer Entry]\nExec=cp -- %i %o\nMimeType=video/webm;\n"
+        try data.write(
+            entry.utf8,
+            to: "thumbnailers/test.thumbnailer"
+        )
+        var options = TestMount.Options([])
+        options.environment = ["XDG_DATA_DIRS": "\(data.path):/usr/share"]
+        try await TestDrive.with(options: options) { drive in
+            try await drive.run(Self.draw + "draw film.png 300 200; cp $SCRATCH/film.png film.webm")
+            try await eventually("it has a picture", within: .seconds(40)) {
+                try await Self.picture("thumbnail", of: "film.webm", on: drive) != nil
+            }
+            let bytes = try #require(
+                try await Self.picture("thumbnail", of: "film.webm", on: drive)
+            )
+            #expect(try await Self.size(bytes, on: drive) == (300, 200, "jpegload"))
+        }
+    }
+
+    @Test func `a program that gets no downloads causes none of pictures`() async throws {
+        let folder = try TemporaryDirectory()
+        let arguments = ["--hydration", "partial", "--thumbnail-cache", folder.path("thumbnails")]
+        try await TestDrive.with(arguments) { drive in
+            try await drive.run(
+                Self.draw + """
+                    draw photo.jpg 900 700
+                    vipsthumbnail "$SCRATCH/photo.jpg" --size 160x -o "$SCRATCH/small.jpg[strip]"
+                    mkdir "$CLOUD/one" "$CLOUD/two"
+                    """
+            )
+            let scratch = TestFolder("\(drive.folder)/run")
+            let photo = CameraFile.jpeg(
+                try #require(scratch.bytes("photo.jpg")),
+                small: try #require(scratch.bytes("small.jpg"))
+            )
+            for name in ["one", "two"] { try drive.cloud.write("\(name)/photo.jpg", photo) }
+            // Old: no other device is about to leave a picture.
+            try await drive.run(
+                """
+                touch -d '2020-01-01' "$CLOUD"/*/photo.jpg
+                cp /bin/ls "$SCRATCH/updatedb"
+                """
+            )
+            for name in ["one", "two"] {
+                try await eventually("the drive shows \(name)") {
+                    try await drive.run("\"$SCRATCH/updatedb\" \(name) 2>&1 || true")
+                        .contains("photo.jpg")
+                }
+            }
+            // What a person opens later is filled first.
+            #expect(try await drive.names("two") == ["photo.jpg"])
+            try await eventually("a picture is there", within: .seconds(40)) {
+                try await Self.picture("thumbnail", of: "two/photo.jpg", on: drive) != nil
+            }
+            #expect(try await drive.fetched().count == 1)
         }
     }
 
@@ -298,6 +436,77 @@ struct ThumbnailTests {
             try await eventually("the new one is there", within: .seconds(30)) {
                 try await cached("two.jpg", "large") == "True"
             }
+            // A desktop with a dense screen has a folder for larger ones.
+            try await drive.run("mkdir '\(cache)/x-large'; cp album/two.jpg album/three.jpg")
+            try await eventually("a larger one is there", within: .seconds(30)) {
+                try await cached("three.jpg", "x-large") == "True"
+            }
+            // Pictures of what a folder's new name leads to, and none of its old one.
+            try await drive.run("mv album moved")
+            func count(_ folder: String) async throws -> Int {
+                let path = "file://\(drive.path)/\(folder)/"
+                let found = try await drive.run("grep -rlaF '\(path)' '\(cache)/large' || true")
+                return found.split(separator: "\n").count
+            }
+            try await eventually("the folder's pictures moved", within: .seconds(40)) {
+                guard try await count("moved") == 2 else { return false }
+                return try await count("album") == 0
+            }
+            try await drive.run("rm -r moved")
+            try await eventually("all are gone", within: .seconds(40)) {
+                try await drive.run("find '\(cache)' -name '*.png'").isEmpty
+            }
+        }
+    }
+
+    @Test(.asRoot) func `a drive of root fills the cache of a user, and nothing beside it`()
+        async throws
+    {
+        let folder = try TemporaryDirectory()
+        let cache = folder.path("home/.cache/thumbnails")
+        let arguments = ["-o", "allow_other", "--thumbnail-cache", cache]
+        try await TestDrive.with(arguments) { drive in
+            try await drive.run(
+                Self.draw + """
+                    chmod 755 . "$(dirname "$DRIVE")" "\(folder.path)"
+                    mkdir -p "\(cache)" "$SCRATCH/elsewhere"
+                    # Whoever owns the cache may put anything there.
+                    ln -s "$SCRATCH/elsewhere" "\(cache)/large"
+                    chown -R 4711:4712 "\(folder.path)/home"; chmod 700 "\(cache)"
+                    draw one.png 300 300
+                    mkdir album; cp "$SCRATCH/one.png" album; chmod -R a+rX album
+                    # Wherever the drive is seen.
+                    mkdir "$SCRATCH/bound"; mount --bind . "$SCRATCH/bound"
+                    setpriv --reuid=4711 --regid=4712 --clear-groups ls album
+                    """
+            )
+            var missing: (any Error)?
+            do {
+                try await eventually("both are in the user's cache", within: .seconds(60)) {
+                    try await drive.run("find '\(cache)' -path '*normal/*.png'")
+                        .split(separator: "\n").count == 2
+                }
+            } catch {
+                missing = error
+            }
+            try await drive.run("umount \"$SCRATCH/bound\"")
+            if let missing { throw missing }
+            try await drive.run(
+                """
+                cd "\(cache)"
+                [ "$(stat -c %u:%g:%a normal)" = 4711:4712:700 ]
+                for file in normal/*.png; do
+                    [ "$(stat -c %u:%g:%a "$file")" = 4711:4712:600 ]
+                    setpriv --reuid=4711 --regid=4712 --clear-groups vipsheader "$file"
+                done
+                """
+            )
+            // Nothing was written through the link, also not after the next picture.
+            try await drive.run("cp album/one.png album/two.png")
+            try await eventually("the next one is there", within: .seconds(60)) {
+                try await drive.run("ls '\(cache)/normal'").split(separator: "\n").count >= 2
+            }
+            #expect(try await drive.run("ls \"$SCRATCH/elsewhere\"").isEmpty)
         }
     }
 }

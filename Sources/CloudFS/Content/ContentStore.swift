@@ -50,17 +50,13 @@ final class ContentStore: Sendable {
         return ContentFile(descriptor: descriptor)
     }
 
-    /// The first bytes of a generation, at most `count`.
+    /// A generation to be read only.
     ///
     /// Who looks so is no writer: whether there is one can be told meanwhile.
-    func beginning(
-        of item: ItemID,
-        generation: Int64,
-        count: Int
-    ) throws(CloudFSError) -> [UInt8] {
+    func openToRead(_ item: ItemID, generation: Int64) throws(CloudFSError) -> ContentFile {
         let descriptor = Glibc.open(path(item, generation), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { throw ContentFile.failure("open") }
-        return try ContentFile(descriptor: descriptor).read(at: 0, count: count)
+        return ContentFile(descriptor: descriptor)
     }
 
     /// Unlinks a generation; one that is gone already is no error.

@@ -33,6 +33,14 @@ enum MountTable {
         return [mountpoint] + Set(others).subtracting([mountpoint]).sorted().prefix(7)
     }
 
+    /// What is mounted somewhere below `roots`; nothing where the kernel does not tell.
+    static func mountpoints(below roots: [String]) -> [String] {
+        let all = (try? parse(read()))?.map(\.mountpoint) ?? []
+        return all.filter { mountpoint in
+            !roots.contains(mountpoint) && roots.contains { mountpoint.hasPrefix($0 + "/") }
+        }
+    }
+
     /// - Source: proc_pid_mountinfo(5)
     static func parse(_ text: String) -> [MountRecord] {
         text.split(separator: "\n").compactMap { line in

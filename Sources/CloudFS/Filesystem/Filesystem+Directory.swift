@@ -8,17 +8,19 @@ extension Filesystem {
         let record = try catalog.readFew { try $0.existing(id) }
         try Self.requireFolder(record)
         if record.isListed {
-            guard try feed.noteOpened(id) else { return .ready(try opened(id, by: request)) }
+            guard try feed.noteOpened(id) else {
+                return .ready(try opened(id, by: request, process))
+            }
             return .pending { () throws(CloudFSError) in
                 await self.feed.lookClosely(at: id)
-                return try self.opened(id, by: request)
+                return try self.opened(id, by: request, process)
             }
         }
         try requireMayFetch(record, process)
         feed.applier.precedence.noteListing()
         return .pending { () throws(CloudFSError) in
             try await self.ensureListed(id, within: self.options.listingDeadline)
-            return try self.opened(id, by: request)
+            return try self.opened(id, by: request, process)
         }
     }
 
@@ -35,13 +37,17 @@ extension Filesystem {
 
     private func opened(
         _ id: ItemID,
-        by request: RequestStamp?
+        by request: RequestStamp?,
+        _ process: Int32?
     ) throws(CloudFSError) -> OpenedFolder {
         if let request, request.isRepeated, let handle = handles.folder(openedBy: request.mark) {
             return OpenedFolder(item: id, handle: handle, keepsCache: false)
         }
         let handle = try handles.add(folder: id, by: request)
-        desktop?.noticeOpened(id)
+        // A program that gets no downloads causes none of pictures either.
+        if let desktop, process.map({ !programs.program(of: $0).isRefused }) ?? true {
+            desktop.noticeOpened(id)
+        }
         return OpenedFolder(item: id, handle: handle, keepsCache: files.caches.noteOpened(id))
     }
 

@@ -22,11 +22,8 @@ extension Filesystem {
             item.content.residency == .resident
         else { return }
         do throws(CloudFSError) {
-            let bytes = try files.store.beginning(
-                of: item.id,
-                generation: item.content.generation,
-                count: MIMEMagic.reach
-            )
+            let file = try files.store.openToRead(item.id, generation: item.content.generation)
+            let bytes = try file.read(at: 0, count: MIMEMagic.reach)
             facts.contentType = contentTypes.type(ofContent: bytes)
         } catch {
             // It may have been replaced in this moment; its name is all that is known of it then.

@@ -52,6 +52,9 @@ final class Hydrator: Sendable {
     /// Fetches from the provider since the start of this process.
     var fetchCounters: FetchCounters { counters.withLock { $0 } }
 
+    /// Content that somebody else has fetched, as for a small picture of a photo.
+    func noteFetched(bytes: Int64) { counters.withLock { $0.add(bytes) } }
+
     // MARK: - Reading
 
     /// Asks for `range` of a file on behalf of a handle.
@@ -430,12 +433,6 @@ private final class ReachedOffset: Sendable {
     init(_ offset: Int64) {
         self.offset = Mutex(offset)
     }
-}
-
-/// What was fetched from the provider.
-struct FetchCounters: Sendable, Equatable {
-    var requests = 0
-    var bytes: Int64 = 0
 }
 
 /// A read that waits for its bytes.

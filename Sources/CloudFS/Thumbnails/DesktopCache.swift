@@ -1,4 +1,5 @@
 import Crypto
+import Foundation
 import Glibc
 
 /// The thumbnails that the desktops of the user who mounted share: a file manager that finds one
@@ -21,6 +22,8 @@ struct DesktopCache: Sendable {
     }
 
     private static let maker = "CloudFS"
+    /// Tells which picture of ours it was made of.
+    private static let stampText = "CloudFS::Picture"
     /// Texts stand at the beginning.
     private static let lookedAt = 8_192
 
@@ -65,25 +68,49 @@ struct DesktopCache: Sendable {
 
     // MARK: - Looking, writing, removing
 
+    /// Sizes that are filled: those that every desktop shows, and the larger ones if a desktop
+    /// of this user has made a folder for them, as those of dense screens do.
+    func sizes() -> [ThumbnailSize] {
+        ThumbnailSize.allCases.filter { size in
+            var status = stat()
+            return size.isSmall
+                || lstat("\(root)/\(size.folderName)", &status) == 0
+                    && status.st_mode & S_IFMT == S_IFDIR
+        }
+    }
+
+    /// What tells a picture from another one.
+    static func stamp(of image: ThumbnailImage) -> String {
+        Hexadecimal.text(Insecure.MD5.hash(data: image.bytes))
+    }
+
     /// Whether the thumbnail shows the file as it is now.
-    func isFresh(_ subject: Subject, _ size: ThumbnailSize) -> Bool {
+    ///
+    /// - Parameter stamp: Of the picture that there is; one that another program made is left.
+    func isFresh(_ subject: Subject, _ size: ThumbnailSize, stamp: String? = nil) -> Bool {
         let uri = Self.uri(of: subject.path)
         let texts = texts(Self.name(uri), size)
-        return texts["Thumb::URI"] == uri && texts["Thumb::MTime"] == String(subject.modified)
+        guard texts["Thumb::URI"] == uri, texts["Thumb::MTime"] == String(subject.modified) else {
+            return false
+        }
+        guard let stamp, texts["Software"] == Self.maker else { return true }
+        return texts[Self.stampText] == stamp
     }
 
     /// - Parameter picture: A PNG.
+    /// - Parameter stamp: Of the picture that it was made of.
     /// - Throws: `denied` for folders that are not the user's own; errors of the disk.
     func write(
         _ picture: [UInt8],
         of subject: Subject,
-        _ size: ThumbnailSize
+        _ size: ThumbnailSize,
+        stamp: String
     ) throws(CloudFSError) {
         let uri = Self.uri(of: subject.path)
         let texts = [
             ("Thumb::URI", uri), ("Thumb::MTime", String(subject.modified)),
             ("Thumb::Size", String(subject.size)), ("Thumb::Mimetype", subject.type),
-            ("Software", Self.maker),
+            ("Software", Self.maker), (Self.stampText, stamp),
         ]
         guard let bytes = PNGText.adding(texts, to: picture) else {
             throw CloudFSError(.corrupt, "what was made is no PNG")
@@ -103,6 +130,44 @@ struct DesktopCache: Sendable {
         }
     }
 
+    /// What was written for a path that `isGone` says is no file any more is removed.
+    func sweep(isGone: (_ path: String) -> Bool) {
+        for size in ThumbnailSize.allCases {
+            guard let folder = try? openFolder(size, isMade: false).descriptor else { continue }
+            defer { close(folder) }
+            for name in Self.names(in: folder).prefix(Self.mostSwept) {
+                let texts = texts(name, size)
+                guard texts["Software"] == Self.maker,
+                    let path = texts["Thumb::URI"].flatMap(Self.path(of:)), isGone(path)
+                else { continue }
+                unlinkat(folder, name, 0)
+            }
+        }
+    }
+
+    /// Bounds what one sweep looks at.
+    private static let mostSwept = 100_000
+
+    /// - Returns: `nil` for what is no URI of a file.
+    static func path(of uri: String) -> String? {
+        guard uri.hasPrefix("file:///") else { return nil }
+        return String(uri.dropFirst("file://".count)).removingPercentEncoding
+    }
+
+    private static func names(in folder: Int32) -> [String] {
+        let copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard copy >= 0, let stream = fdopendir(copy) else { return [] }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name.hasSuffix(".png") { names.append(name) }
+        }
+        return names
+    }
+
     private func texts(_ name: String, _ size: ThumbnailSize) -> [String: String] {
         let path = "\(root)/\(size.folderName)/\(name)"
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
@@ -117,24 +182,48 @@ struct DesktopCache: Sendable {
 
     private typealias Owner = (user: uid_t, group: gid_t)
 
-    /// The folder of a size, made if need be.
+    /// The folder of a size.
+    ///
+    /// - Parameter isMade: Whether it is made if need be.
     private func openFolder(
-        _ size: ThumbnailSize
+        _ size: ThumbnailSize,
+        isMade: Bool = true
     ) throws(CloudFSError) -> (descriptor: Int32, owner: Owner?) {
-        let top = try Self.openFolder(root, in: AT_FDCWD, nil)
+        let top = try openRoot(isMade: isMade)
         defer { close(top.descriptor) }
-        return try Self.openFolder(size.folderName, in: top.descriptor, top.owner)
+        return try Self.openFolder(size.folderName, in: top.descriptor, top.owner, isMade)
     }
 
+    /// The folder of all sizes.
+    ///
+    /// What leads there belongs to the user, too: root follows no link anywhere on the way, or
+    /// the user would choose where root writes.
+    private func openRoot(
+        isMade: Bool
+    ) throws(CloudFSError) -> (descriptor: Int32, owner: Owner?) {
+        guard geteuid() == 0 else { return try Self.openFolder(root, in: AT_FDCWD, nil, isMade) }
+        var folder = try Self.openFolder("/", in: AT_FDCWD, nil, false)
+        let names = root.split(separator: "/").map(String.init)
+        for (index, name) in names.enumerated() {
+            let (above, owner) = folder
+            defer { close(above) }
+            let isLast = index == names.count - 1
+            folder = try Self.openFolder(name, in: above, isLast ? owner : nil, isMade && isLast)
+        }
+        return folder
+    }
+
+    /// - Parameter owner: Whose it has to be; `nil` for anybody's, or the own user's.
     /// - Returns: `owner` is whom files are given to; only root can, and has to.
     private static func openFolder(
         _ name: String,
         in folder: Int32,
-        _ owner: Owner?
+        _ owner: Owner?,
+        _ isMade: Bool
     ) throws(CloudFSError) -> (descriptor: Int32, owner: Owner?) {
         let flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
         var descriptor = openat(folder, name, flags)
-        if descriptor < 0, errno == ENOENT, mkdirat(folder, name, 0o700) == 0 {
+        if descriptor < 0, errno == ENOENT, isMade, mkdirat(folder, name, 0o700) == 0 {
             descriptor = openat(folder, name, flags)
             if descriptor >= 0, let owner { fchown(descriptor, owner.user, owner.group) }
         }

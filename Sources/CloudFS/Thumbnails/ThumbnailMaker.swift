@@ -7,13 +7,32 @@ import Synchronization
 /// Each runs in a sandbox of bubblewrap, where that is installed, and sees the system's programs
 /// and libraries, one file and an empty folder in memory; no network, no other file, no other
 /// process. What it makes comes back through a pipe in the form of `ThumbnailSidecar`. Without
-/// bubblewrap there are namespaces of its own without network, processes and folders to write to.
+/// bubblewrap it has no network and no processes but its own, and memory for `/tmp`, but sees the
+/// files that the user sees.
 final class ThumbnailMaker: Sendable {
     /// How a picture is made.
     enum Way: Sendable, Equatable {
         case vips
+        /// By vips, of the picture that lies within a raw photo.
+        case embedded
         /// A thumbnailer of the desktop: its words with `%i`, `%u`, `%o` and `%s`.
         case program([String])
+    }
+
+    /// What is done before a picture is made smaller.
+    enum Preparation: Sendable, Equatable {
+        case none
+        case turn(EmbeddedPicture.Turn)
+        /// The thumbnail within the file is taken in place of its picture.
+        case item
+
+        var word: String {
+            switch self {
+            case .none: "none"
+            case .turn(let turn): turn.rawValue
+            case .item: "item"
+            }
+        }
     }
 
     enum Outcome: Sendable {
@@ -39,7 +58,12 @@ final class ThumbnailMaker: Sendable {
     private static let unreadableStatus: Int32 = 3
 
     private let hasEnded = Mutex(false)
-    private let hasBubblewrap = access("/usr/bin/bwrap", X_OK) == 0
+    private let hasBubblewrap: Bool
+    private let sandbox = Mutex<[String]?>(nil)
+
+    init(hasBubblewrap: Bool = access("/usr/bin/bwrap", X_OK) == 0) {
+        self.hasBubblewrap = hasBubblewrap
+    }
 
     /// Kills what runs and starts nothing more: the drive ends.
     func end() {
@@ -49,32 +73,27 @@ final class ThumbnailMaker: Sendable {
     /// Pictures of all sizes of the file at `path`; blocks while they are made.
     ///
     /// - Parameter ending: The ending of the item's name, which some programs go by.
-    func make(of path: String, ending: String, by way: Way) -> Outcome {
-        let sizes = ThumbnailSize.allCases.map { String($0.rawValue) }
-        var words: [String] = []
-        if case .program(let command) = way {
-            words = command.map { word in
-                switch word {
-                case "%i": "/in/\(Self.inputName(ending))"
-                case "%u": "file:///in/\(Self.inputName(ending))"
-                case "%o": "/tmp/made"
-                case "%s": "\(ThumbnailSize.doubleExtraLarge.rawValue)"
-                default: word
-                }
+    /// - Parameter command: The words of a thumbnailer with `%i`, `%u`, `%o` and `%s`, whose
+    ///   picture is taken in place of the file.
+    func make(
+        of path: String,
+        ending: String,
+        _ sizes: [ThumbnailSize] = ThumbnailSize.allCases,
+        after preparation: Preparation = .none,
+        by command: [String] = []
+    ) -> Outcome {
+        let name = Self.inputName(ending)
+        let words = command.map { word in
+            switch word {
+            case "%i": "\(Self.inputFolder)/\(name)"
+            case "%u": "file://\(Self.inputFolder)/\(name)"
+            case "%o": "/tmp/made"
+            case "%s": "\(ThumbnailSize.doubleExtraLarge.rawValue)"
+            default: word
             }
         }
-        return run(
-            Self.script,
-            [sizes.reversed().joined(separator: " ")] + words,
-            input: path,
-            named: Self.inputName(ending)
-        )
-    }
-
-    /// The small picture that a camera has put into the beginning of a JPEG, which is at `path`;
-    /// blocks while it is taken out.
-    func peek(at path: String) -> Outcome {
-        run(Self.peeking, [], input: path, named: "item.jpg")
+        let list = sizes.sorted(by: >).map { String($0.rawValue) }.joined(separator: " ")
+        return run([list, preparation.word] + words, input: path, named: name)
     }
 
     /// PNG pictures of the thumbnails in the folder at `path`, whose names are numbers.
@@ -108,14 +127,9 @@ final class ThumbnailMaker: Sendable {
 
     // MARK: - The sandbox
 
-    private func run(
-        _ script: String,
-        _ arguments: [String],
-        input: String,
-        named name: String
-    ) -> Outcome {
+    private func run(_ arguments: [String], input: String, named name: String) -> Outcome {
         let child = child(
-            script,
+            Self.script,
             arguments,
             input: input,
             named: name,
@@ -146,11 +160,14 @@ final class ThumbnailMaker: Sendable {
         named name: String,
         atMost outputLimit: Int
     ) -> ChildRun {
-        let sandbox = hasBubblewrap ? Self.bubblewrap(input, name) : Self.namespaces
-        let shell = ["/bin/sh", "-c", hasBubblewrap ? script : Self.folders + script, "sh"]
+        let place = "\(Self.inputFolder)/\(name)"
+        let words =
+            hasBubblewrap
+            ? bubblewrap() + ["--ro-bind", input, place, "--chdir", "/tmp", "--"]
+                + ["/bin/sh", "-c", script, "sh", place]
+            : Self.namespaces + ["/bin/sh", "-c", Self.folders + script, "sh", input, place]
         return ChildRun(
-            words: Self.bounds + sandbox + shell + [hasBubblewrap ? "/in/\(name)" : input]
-                + arguments,
+            words: Self.bounds + words + arguments,
             environment: [
                 "PATH": "/usr/bin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8",
                 "VIPS_CONCURRENCY": "1",
@@ -161,7 +178,35 @@ final class ThumbnailMaker: Sendable {
         )
     }
 
-    private static func bubblewrap(_ input: String, _ name: String) -> [String] {
+    /// Where a child finds its file.
+    private static let inputFolder = "/tmp/in"
+
+    private func bubblewrap() -> [String] {
+        sandbox.withLock { sandbox in
+            if let sandbox { return sandbox }
+            let words = Self.bubblewrap(hasSizes: Self.knowsSizes())
+            sandbox = words
+            return words
+        }
+    }
+
+    /// Whether this bubblewrap (0.7 or later) can limit a folder in memory.
+    private static func knowsSizes() -> Bool {
+        let help = ChildRun(
+            words: ["/usr/bin/bwrap", "--help"],
+            environment: [:],
+            limit: .seconds(5),
+            outputLimit: 1 << 16,
+            isCancelled: { false }
+        )
+        do throws(ChildRun.Failure) {
+            return String(decoding: try help.output(), as: UTF8.self).contains("--size ")
+        } catch {
+            return false
+        }
+    }
+
+    private static func bubblewrap(hasSizes: Bool) -> [String] {
         var words = [
             "/usr/bin/bwrap", "--unshare-all", "--die-with-parent", "--new-session",
             "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr",
@@ -172,10 +217,9 @@ final class ThumbnailMaker: Sendable {
         for path in ["/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts"] {
             words += ["--ro-bind-try", path, path]
         }
-        return words + [
-            "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp",
-            "--ro-bind", input, "/in/\(name)", "--chdir", "/tmp", "--",
-        ]
+        words += ["--proc", "/proc", "--dev", "/dev"]
+        if hasSizes { words += ["--size", "268435456"] }
+        return words + ["--tmpfs", "/tmp"]
     }
 
     private static let namespaces = [
@@ -183,30 +227,45 @@ final class ThumbnailMaker: Sendable {
         "--uts", "--fork", "--kill-child", "--",
     ]
 
+    /// The file is opened before a folder in memory may hide it, and has its name there.
     private static let folders = """
-        mount -t tmpfs -o size=256m none /tmp && cd /tmp || exit 1
+        exec 3<"$1"
+        mount -t tmpfs -o size=256m none /tmp && mkdir \(inputFolder) && cd /tmp || exit 1
+        ln -s /proc/self/fd/3 "$2" || exit 1
+        shift
 
         """
 
     /// Makes what is asked for of a file, or of what a thumbnailer makes of it: first one picture
-    /// as vips has it, then each size of that, of a lower quality until it fits.
+    /// as vips has it, turned as the camera was held, then each size of that, of a lower quality
+    /// until it fits.
     private static let script = """
         set -eu
-        input=$1 sizes=$2
-        shift 2
+        input=$1 sizes=$2 preparation=$3
+        shift 3
         if [ $# -gt 0 ]; then
             "$@" >/dev/null 2>&1 || exit \(unreadableStatus)
             input=/tmp/made
         fi
-        vipsthumbnail "$input" --size '1024x1024>' -o /tmp/t.v >/dev/null 2>&1 \\
-            || exit \(unreadableStatus)
+        case $preparation in
+        none) ;;
+        item) vips copy "${input}[thumbnail]" /tmp/p.v >/dev/null 2>&1 \\
+            || exit \(unreadableStatus) ;;
+        *) vips rot "$input" '/tmp/p.v[strip]' "$preparation" >/dev/null 2>&1 \\
+            || exit \(unreadableStatus) ;;
+        esac
+        turning=
+        [ "$preparation" = none ] || input=/tmp/p.v turning=--no-rotate
+        vipsthumbnail "$input" $turning --size '1024x1024>' --export-profile srgb -o /tmp/t.v \\
+            >/dev/null 2>&1 || exit \(unreadableStatus)
         bands=$(vipsheader -f bands /tmp/t.v 2>/dev/null) || exit \(unreadableStatus)
         case $bands in 2 | 4) form=png ;; *) form=jpg ;; esac
         bytes() { stat -c %s "/tmp/$1.$form"; }
         save() {
             if [ $form = png ]; then options="palette,Q=$3,strip"; else options="Q=$3,strip"; fi
-            vipsthumbnail /tmp/t.v --size "$2x$2>" -o "/tmp/$1.$form[$options]" >/dev/null 2>&1 \\
-                || exit \(unreadableStatus)
+            # It is turned already, but still says that it is not.
+            vipsthumbnail /tmp/t.v --no-rotate --size "$2x$2>" \\
+                -o "/tmp/$1.$form[$options]" >/dev/null 2>&1 || exit \(unreadableStatus)
         }
         for size in $sizes; do
             for quality in 82 65 45; do
@@ -223,22 +282,6 @@ final class ThumbnailMaker: Sendable {
         for size in $sizes; do echo "$size $(bytes "$size")"; done
         echo
         for size in $sizes; do cat "/tmp/$size.$form"; done
-        """
-
-    /// The camera's picture lies as the camera was held, which is written beside it.
-    private static let peeking = """
-        set -eu
-        cd /tmp
-        vipsheader -f jpeg-thumbnail-data "$1" 2>/dev/null | base64 -d >t.jpg 2>/dev/null
-        [ -s t.jpg ] || exit \(unreadableStatus)
-        case $(vipsheader -f orientation "$1" 2>/dev/null) in
-            3) turn=d180 ;; 6) turn=d90 ;; 8) turn=d270 ;; *) turn=d0 ;;
-        esac
-        vips rot t.jpg u.v $turn >/dev/null 2>&1 || exit \(unreadableStatus)
-        vipsthumbnail u.v --size '128x128>' -o '/tmp/128.jpg[strip]' >/dev/null 2>&1 \\
-            || exit \(unreadableStatus)
-        printf 'cloudfs-thumbnails 1\\n128 %s\\n\\n' "$(stat -c %s 128.jpg)"
-        cat 128.jpg
         """
 
     /// For each picture a line with number, size and length; an empty one; the pictures.

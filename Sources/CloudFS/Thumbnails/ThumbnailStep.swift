@@ -2,7 +2,9 @@
 struct ThumbnailFacts: Sendable {
     /// Whether a program is installed that makes pictures of this type.
     var canBeMade: Bool
-    /// Whether the first bytes may hold a small picture, and somebody wants to see one.
+    /// Whether programs that make pictures can be run now.
+    var canRun = true
+    /// Whether few of its bytes may hold a small picture, and somebody wants to see one.
     var canPeek: Bool
     /// Whether all bytes are here, and no program is about to change them.
     var isReadable: Bool
@@ -36,7 +38,7 @@ enum ThumbnailStep: Sendable, Equatable {
     /// The sizes that are lacking, from the largest that a program gave.
     case derive
     case fetch(isSmall: Bool)
-    /// The picture that cameras put into the first bytes of a photo.
+    /// The small picture that cameras put into a photo.
     case peek
     case send
 
@@ -60,7 +62,8 @@ enum ThumbnailStep: Sendable, Equatable {
         case .cloud:
             let lacksBig = record.sizes.isDisjoint(with: ThumbnailSize.big)
             return lacksBig && facts.wantsBig && facts.isOnline ? .fetch(isSmall: false) : .nothing
-        case .given where record.sizes.isDisjoint(with: ThumbnailSize.small): return .derive
+        case .given where record.sizes.isDisjoint(with: ThumbnailSize.small) && facts.canRun:
+            return .derive
         case .given, .madeHere:
             guard !record.isSent, facts.mayWrite, facts.isOnline, version != nil else {
                 return .nothing

@@ -97,28 +97,30 @@ final class ThumbnailStore: Sendable {
     // MARK: - Reading
 
     func record(of id: ItemID) throws(CloudFSError) -> ThumbnailRecord? {
+        try run { try Self.record(of: id, $0) }
+    }
+
+    private static func record(of id: ItemID, _ database: Database) throws -> ThumbnailRecord? {
         let sizes = ThumbnailSize.allCases
-        let filled = sizes.map { "\(Self.column($0)) IS NOT NULL" }.joined(separator: ", ")
-        return try run { database in
-            try Row.fetchOne(
-                database.cachedStatement(
-                    sql: """
-                        SELECT token, source, is_sent, noted, attempts, \(filled)
-                        FROM thumbnail WHERE item = ?
-                        """
-                ),
-                arguments: [id.rawValue]
-            ).flatMap { row in
-                guard let source = ThumbnailRecord.Source(rawValue: row[1]) else { return nil }
-                return ThumbnailRecord(
-                    token: ThumbnailToken(rawValue: row[0]),
-                    source: source,
-                    isSent: row[2],
-                    noted: Timestamp(nanoseconds: row[3]),
-                    attempts: row[4],
-                    sizes: Set(sizes.indices.filter { row[5 + $0] }.map { sizes[$0] })
-                )
-            }
+        let filled = sizes.map { "\(column($0)) IS NOT NULL" }.joined(separator: ", ")
+        return try Row.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT token, source, is_sent, noted, attempts, \(filled)
+                    FROM thumbnail WHERE item = ?
+                    """
+            ),
+            arguments: [id.rawValue]
+        ).flatMap { row in
+            guard let source = ThumbnailRecord.Source(rawValue: row[1]) else { return nil }
+            return ThumbnailRecord(
+                token: ThumbnailToken(rawValue: row[0]),
+                source: source,
+                isSent: row[2],
+                noted: Timestamp(nanoseconds: row[3]),
+                attempts: row[4],
+                sizes: Set(sizes.indices.filter { row[5 + $0] }.map { sizes[$0] })
+            )
         }
     }
 
@@ -204,42 +206,69 @@ final class ThumbnailStore: Sendable {
     // MARK: - Changing
 
     /// Stores pictures, in place of all that showed another content.
+    ///
+    /// - Parameter known: What was stored when the work on them began.
+    /// - Throws: `remoteChanged` if something else is stored since: a program's own picture is
+    ///   never replaced by one that was on its way.
     func put(
         _ images: ThumbnailImages,
+        of id: ItemID,
+        _ record: ThumbnailRecord,
+        insteadOf known: ThumbnailRecord?
+    ) throws(CloudFSError) {
+        try run { database in
+            try Self.require(known, of: id, database)
+            try Self.write(images, of: id, record, database)
+        }
+        if puts.add(1, ordering: .relaxed).newValue.isMultiple(of: 64) { try trim() }
+    }
+
+    /// Stores pictures in place of any that there are.
+    func replace(
+        with images: ThumbnailImages,
         of id: ItemID,
         _ record: ThumbnailRecord
     ) throws(CloudFSError) {
         try run { database in
+            try Self.remove(id, database)
+            try Self.write(images, of: id, record, database)
+        }
+    }
+
+    private static func write(
+        _ images: ThumbnailImages,
+        of id: ItemID,
+        _ record: ThumbnailRecord,
+        _ database: Database
+    ) throws {
+        try database.execute(
+            sql: "DELETE FROM thumbnail WHERE item = ? AND (token <> ? OR source <> ?)",
+            arguments: [id.rawValue, record.token.rawValue, record.source.rawValue]
+        )
+        try database.execute(
+            sql: """
+                INSERT INTO thumbnail (item, token, source, is_sent, noted, attempts, bytes)
+                VALUES (?, ?, ?, ?, ?, ?, 0) ON CONFLICT (item) DO UPDATE SET
+                    is_sent = excluded.is_sent, noted = excluded.noted,
+                    attempts = excluded.attempts
+                """,
+            arguments: [
+                id.rawValue, record.token.rawValue, record.source.rawValue, record.isSent,
+                record.noted.nanoseconds, record.attempts,
+            ]
+        )
+        for (size, image) in images {
             try database.execute(
-                sql: "DELETE FROM thumbnail WHERE item = ? AND (token <> ? OR source <> ?)",
-                arguments: [id.rawValue, record.token.rawValue, record.source.rawValue]
-            )
-            try database.execute(
-                sql: """
-                    INSERT INTO thumbnail (item, token, source, is_sent, noted, attempts, bytes)
-                    VALUES (?, ?, ?, ?, ?, ?, 0) ON CONFLICT (item) DO UPDATE SET
-                        is_sent = excluded.is_sent, noted = excluded.noted,
-                        attempts = excluded.attempts
-                    """,
-                arguments: [
-                    id.rawValue, record.token.rawValue, record.source.rawValue, record.isSent,
-                    record.noted.nanoseconds, record.attempts,
-                ]
-            )
-            for (size, image) in images {
-                try database.execute(
-                    sql: "UPDATE thumbnail SET \(Self.column(size)) = ? WHERE item = ?",
-                    arguments: [image.bytes.asBlob, id.rawValue]
-                )
-            }
-            let lengths = ThumbnailSize.allCases
-                .map { "coalesce(length(\(Self.column($0))), 0)" }.joined(separator: " + ")
-            try database.execute(
-                sql: "UPDATE thumbnail SET bytes = \(lengths) WHERE item = ?",
-                arguments: [id.rawValue]
+                sql: "UPDATE thumbnail SET \(column(size)) = ? WHERE item = ?",
+                arguments: [image.bytes.asBlob, id.rawValue]
             )
         }
-        if puts.add(1, ordering: .relaxed).newValue.isMultiple(of: 64) { try trim() }
+        let lengths = ThumbnailSize.allCases
+            .map { "coalesce(length(\(column($0))), 0)" }.joined(separator: " + ")
+        try database.execute(
+            sql: "UPDATE thumbnail SET bytes = \(lengths) WHERE item = ?",
+            arguments: [id.rawValue]
+        )
     }
 
     /// Changes what a thumbnail shows, as its content has another name now.
@@ -263,22 +292,49 @@ final class ThumbnailStore: Sendable {
         }
     }
 
-    func markSent(_ id: ItemID, _ token: ThumbnailToken) throws(CloudFSError) {
+    /// The cloud has what was stored when `known` was read.
+    ///
+    /// - Throws: `remoteChanged` if something else is stored since.
+    func markSent(_ id: ItemID, _ known: ThumbnailRecord?) throws(CloudFSError) {
         try run { database in
+            try Self.require(known, of: id, database)
             try database.execute(
-                sql: "UPDATE thumbnail SET is_sent = 1 WHERE item = ? AND token = ?",
-                arguments: [id.rawValue, token.rawValue]
+                sql: "UPDATE thumbnail SET is_sent = 1 WHERE item = ?",
+                arguments: [id.rawValue]
             )
         }
     }
 
-    /// Forgets a thumbnail, if it shows `token` where one is given.
-    func remove(_ id: ItemID, _ token: ThumbnailToken? = nil) throws(CloudFSError) {
+    /// Forgets a thumbnail.
+    func remove(_ id: ItemID) throws(CloudFSError) {
+        try run { try Self.remove(id, $0) }
+    }
+
+    /// Forgets a thumbnail if it is the one that was stored when `known` was read.
+    ///
+    /// - Throws: `remoteChanged` if something else is stored since.
+    func remove(_ id: ItemID, ifStill known: ThumbnailRecord?) throws(CloudFSError) {
         try run { database in
-            try database.execute(
-                sql: "DELETE FROM thumbnail WHERE item = ? AND token = coalesce(?, token)",
-                arguments: [id.rawValue, token?.rawValue]
-            )
+            try Self.require(known, of: id, database)
+            try Self.remove(id, database)
+        }
+    }
+
+    private static func remove(_ id: ItemID, _ database: Database) throws {
+        try database.execute(
+            sql: "DELETE FROM thumbnail WHERE item = ?",
+            arguments: [id.rawValue]
+        )
+    }
+
+    /// - Throws: `remoteChanged` unless the row of an item is the one that `known` was read from.
+    private static func require(
+        _ known: ThumbnailRecord?,
+        of id: ItemID,
+        _ database: Database
+    ) throws {
+        guard try record(of: id, database) == known else {
+            throw CloudFSError(.remoteChanged, "another thumbnail was stored", item: id)
         }
     }
 

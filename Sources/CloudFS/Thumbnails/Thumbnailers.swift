@@ -3,7 +3,7 @@ import Glibc
 
 /// The programs of the desktop that make pictures of files, by type.
 ///
-/// - Source: thumbnailer files of gnome-desktop: `/usr/share/thumbnailers/*.thumbnailer`.
+/// - Source: thumbnailer files of gnome-desktop: `thumbnailers/*.thumbnailer` in data folders.
 struct Thumbnailers: Sendable {
     /// One program, as its file describes it.
     struct Program: Sendable, Equatable {
@@ -29,7 +29,7 @@ struct Thumbnailers: Sendable {
     static func installed() -> Thumbnailers {
         Thumbnailers(
             hasVips: access("/usr/bin/vipsthumbnail", X_OK) == 0,
-            programs: programs(in: "/usr/share/thumbnailers")
+            programs: DataFolders.all().flatMap { programs(in: $0 + "/thumbnailers") }
         )
     }
 
@@ -37,7 +37,12 @@ struct Thumbnailers: Sendable {
     func ways(for type: String) -> [ThumbnailMaker.Way] {
         var ways: [ThumbnailMaker.Way] = []
         guard hasVips else { return [] }
-        if type.hasPrefix("image/") || Self.vipsTypes.contains(type) { ways.append(.vips) }
+        if CameraTypes.raw.contains(type) {
+            // Vips takes the first picture that it understands, which may be any.
+            ways.append(.embedded)
+        } else if type.hasPrefix("image/") || Self.vipsTypes.contains(type) {
+            ways.append(.vips)
+        }
         // What others make is brought into form by vips too.
         if let program = programs.first(where: { $0.types.contains(type) }) {
             ways.append(.program(program.words))
@@ -79,7 +84,10 @@ struct Thumbnailers: Sendable {
         guard let command = values["Exec"], let types = values["MimeType"] else { return nil }
         if let program = values["TryExec"], !isInstalled(program, isProgram) { return nil }
         let words = command.split(separator: " ").map(String.init)
-        guard let program = words.first, isInstalled(program, isProgram),
+        // The sandbox has programs below /usr only; words with blanks are nowhere in use.
+        guard !command.contains(where: { "\"'\\".contains($0) }),
+            let program = words.first, isInstalled(program, isProgram),
+            !program.hasPrefix("/") || program.hasPrefix("/usr/") || program.hasPrefix("/bin/"),
             words.contains("%i") || words.contains("%u"), words.contains("%o")
         else { return nil }
         return Program(

@@ -21,24 +21,17 @@ extension Thumbnails {
 
     private func make(_ id: ItemID, _ facts: ThumbnailFacts) async throws(CloudFSError) {
         guard let token = facts.tokens.first else { return }
-        let (path, name) = try await drive.pool.engine {
+        let (generation, name) = try await drive.pool.engine {
             try self.drive.catalog.read { reader in
-                let item = try reader.existing(id).item
-                return (
-                    self.drive.content.path(id, item.content.generation),
+                (
+                    try reader.existing(id).item.content.generation,
                     try reader.name(of: id)?.name ?? []
                 )
             }
         }
-        let ending = String(
-            decoding: name.split(separator: UInt8(ascii: ".")).last ?? [],
-            as: UTF8.self
-        )
         var outcome = ThumbnailMaker.Outcome.unreadable
         for way in ways(for: name) {
-            outcome = try await workshop.engine {
-                self.maker.make(of: path, ending: ending, by: way)
-            }
+            outcome = try await make(of: id, generation, named: name, by: way)
             guard case .unreadable = outcome else { break }
         }
         // Whoever changed or dropped the content meanwhile has made this worthless.
@@ -47,7 +40,64 @@ extension Thumbnails {
             return now?.tokens.contains(token) == true && now?.isReadable == true
         }
         guard isSame else { throw CloudFSError(.remoteChanged, "the content changed", item: id) }
-        try await keep(outcome, of: id, token, .madeHere)
+        try await keep(outcome, of: id, token, .madeHere, insteadOf: facts.record)
+    }
+
+    private func make(
+        of id: ItemID,
+        _ generation: Int64,
+        named name: [UInt8],
+        by way: ThumbnailMaker.Way
+    ) async throws(CloudFSError) -> ThumbnailMaker.Outcome {
+        let path = drive.content.path(id, generation)
+        let last = name.split(separator: UInt8(ascii: ".")).last ?? []
+        let ending = String(decoding: last, as: UTF8.self)
+        switch way {
+        case .vips: return try await workshop.engine { self.maker.make(of: path, ending: ending) }
+        case .program(let words):
+            return try await workshop.engine {
+                self.maker.make(of: path, ending: ending, by: words)
+            }
+        case .embedded:
+            guard let finding = try await find(in: id, generation) else { return .unreadable }
+            return try await make(of: finding, for: id, ThumbnailSize.allCases)
+        }
+    }
+
+    /// Looks for a picture within content that is here.
+    private func find(
+        in id: ItemID,
+        _ generation: Int64
+    ) async throws(CloudFSError) -> EmbeddedSearch.Finding? {
+        let (file, size) = try await workshop.engine {
+            let file = try self.drive.content.openToRead(id, generation: generation)
+            return (file, try file.facts().size)
+        }
+        return try await EmbeddedSearch.ofContent.find(inFileOf: size) {
+            range throws(CloudFSError) in
+            try await self.workshop.engine {
+                try file.read(at: range.lowerBound, count: range.count)
+            }
+        }
+    }
+
+    /// Has pictures made of one that lay within a file.
+    private func make(
+        of finding: EmbeddedSearch.Finding,
+        for id: ItemID,
+        _ sizes: [ThumbnailSize]
+    ) async throws(CloudFSError) -> ThumbnailMaker.Outcome {
+        let staged = "\(staging)/thumbnail.\(id)"
+        return try await workshop.engine {
+            try StagedFile.with(finding.file, at: staged) {
+                self.maker.make(
+                    of: staged,
+                    ending: finding.ending,
+                    sizes,
+                    after: finding.preparation
+                )
+            }
+        }
     }
 
     private func derive(_ id: ItemID, _ facts: ThumbnailFacts) async throws(CloudFSError) {
@@ -58,8 +108,8 @@ extension Thumbnails {
             guard let image = images[.doubleExtraLarge] else {
                 throw CloudFSError(.remoteChanged, "another thumbnail was set", item: id)
             }
-            return try StagedFile.with(image.bytes, at: path) {
-                self.maker.make(of: path, ending: image.format.rawValue, by: .vips)
+            return try StagedFile.with(KnownBytes(image.bytes), at: path) {
+                self.maker.make(of: path, ending: image.format.rawValue)
             }
         }
         if case .unreadable = outcome {
@@ -67,36 +117,50 @@ extension Thumbnails {
                 "what a program set as a thumbnail is no picture",
                 metadata: ["item.id": "\(id)"]
             )
-            return try await drive.pool.engine { try self.store.remove(id, token) }
+            return try await drive.pool.engine {
+                try self.store.remove(id, ifStill: facts.record)
+            }
         }
-        try await keep(outcome, of: id, token, .given)
+        try await keep(outcome, of: id, token, .given, insteadOf: facts.record)
     }
 
     private func keep(
         _ outcome: ThumbnailMaker.Outcome,
         of id: ItemID,
         _ token: ThumbnailToken,
-        _ source: ThumbnailRecord.Source
+        _ source: ThumbnailRecord.Source,
+        insteadOf known: ThumbnailRecord?
     ) async throws(CloudFSError) {
+        let images = try images(of: outcome)
+        try await drive.pool.engine {
+            let record = self.record(images == nil ? .failed : source, token)
+            try self.store.put(images ?? [:], of: id, record, insteadOf: known)
+        }
+        if images != nil { drive.changed(id) }
+    }
+
+    /// - Returns: `nil` if the content has no picture.
+    /// - Throws: `unsupported` if that is not known, as no program could be run; none is for a
+    ///   while.
+    private func images(
+        of outcome: ThumbnailMaker.Outcome
+    ) throws(CloudFSError) -> ThumbnailImages? {
         switch outcome {
-        case .images(let images):
-            try await drive.pool.engine {
-                try self.store.put(images, of: id, self.record(source, token))
-            }
-            drive.changed(id)
-        case .unreadable:
-            try await drive.pool.engine {
-                try self.store.put([:], of: id, self.record(.failed, token))
-            }
+        case .images(let images): return images
+        case .unreadable: return nil
         case .unavailable(let reason):
-            let now = drive.clocks.now()
-            state.withLock { $0.unavailableUntil = now + .seconds(600) }
+            pauseMaking()
             drive.logger.warning(
                 "no thumbnails can be made; bubblewrap makes it possible nearly everywhere",
                 metadata: ["reason": "\(reason)"]
             )
-            throw CloudFSError(.unsupported, "no thumbnails can be made", item: id)
+            throw CloudFSError(.unsupported, "no thumbnails can be made")
         }
+    }
+
+    private func pauseMaking() {
+        let now = drive.clocks.now()
+        state.withLock { $0.unavailableUntil = now + .seconds(600) }
     }
 
     func record(
@@ -133,7 +197,7 @@ extension Thumbnails {
             let lack = isPeeked ? ThumbnailRecord.Source.peeked : .absent
             var record = self.record(images == nil ? lack : .cloud, ThumbnailToken(version))
             record.attempts = images == nil ? attempts : 0
-            try self.store.put(images ?? [:], of: id, record)
+            try self.store.put(images ?? [:], of: id, record, insteadOf: facts.record)
         }
         if images != nil { return drive.changed(id) }
         guard isSmall else {
@@ -142,7 +206,8 @@ extension Thumbnails {
         if attempts <= Self.mostAttempts { askLater(id, after: attempts) }
     }
 
-    /// Fetches no more than the beginning, into no content file: the item stays a placeholder.
+    /// Fetches no more than what holds the picture, into no content file: the item stays a
+    /// placeholder.
     private func peek(_ id: ItemID, _ facts: ThumbnailFacts) async throws(CloudFSError) {
         guard let version = facts.version, let record = facts.record else { return }
         let (size, path) = try await drive.pool.engine {
@@ -151,24 +216,39 @@ extension Thumbnails {
             }
         }
         guard let path, size > 0 else { return }
-        let beginning = Mutex<[UInt8]>([])
-        let range = 0..<min(size, Self.peekedBytes)
-        _ = try await drive.provider.fetch(path, range: range, version: version) { _, bytes in
-            beginning.withLock { $0 += bytes }
+        let finding = try await EmbeddedSearch.ofPlaceholder.find(inFileOf: size) {
+            range throws(CloudFSError) in
+            let piece = Mutex<[UInt8]>([])
+            _ = try await drive.provider.fetch(path, range: range, version: version) { _, bytes in
+                piece.withLock { $0 += bytes }
+            }
+            drive.fetched(Int64(range.count))
+            return piece.withLock { $0 }
         }
-        let staged = "\(staging)/thumbnail.\(id)"
-        let bytes = beginning.withLock { $0 }
-        let outcome = try await workshop.engine { () throws -> ThumbnailMaker.Outcome in
-            try StagedFile.with(bytes, at: staged) { self.maker.peek(at: staged) }
-        }
-        var images: ThumbnailImages = [:]
-        if case .images(let found) = outcome { images = found }
+        var images: ThumbnailImages?
+        if let finding { images = try await self.images(of: finding, for: id) }
         try await drive.pool.engine { [images] in
             var peeked = self.record(.peeked, record.token)
             peeked.attempts = record.attempts
-            try self.store.put(images, of: id, peeked)
+            try self.store.put(images ?? [:], of: id, peeked, insteadOf: record)
         }
-        if !images.isEmpty { drive.changed(id) }
+        if images != nil { drive.changed(id) }
+    }
+
+    /// The small pictures of what was found in a placeholder; `nil` if it shows nothing.
+    private func images(
+        of finding: EmbeddedSearch.Finding,
+        for id: ItemID
+    ) async throws(CloudFSError) -> ThumbnailImages? {
+        let outcome: ThumbnailMaker.Outcome
+        do throws(CloudFSError) {
+            outcome = try await make(of: finding, for: id, ThumbnailSize.small)
+        } catch {
+            // Each attempt fetches it again.
+            pauseMaking()
+            throw error
+        }
+        return try images(of: outcome)
     }
 
     private func askLater(_ id: ItemID, after attempts: Int) {
@@ -198,7 +278,7 @@ extension Thumbnails {
                 try await sidecars.write(ThumbnailSidecar.bytes(of: part.images), to: part.name)
             }
         }
-        try await drive.pool.engine { try self.store.markSent(id, token) }
+        try await drive.pool.engine { try self.store.markSent(id, facts.record) }
         retiring.raise()
     }
 }

@@ -20,6 +20,8 @@ final class Thumbnails: Sendable {
         var isOnline: @Sendable () -> Bool
         /// Told when an item has another thumbnail.
         var changed: @Sendable (ItemID) -> Void
+        /// Told how many bytes of a content were fetched.
+        var fetched: @Sendable (Int64) -> Void
         var logger: Logger
     }
 
@@ -53,9 +55,10 @@ final class Thumbnails: Sendable {
     /// Of how many the cloud is asked again without anybody's asking: those somebody looks at.
     static let mostLater = 64
     private static let parallel = 4
-    /// How much of a photo is looked into for its small picture: a camera's header has less than
-    /// 64 KiB, as its length is written in two bytes.
-    static let peekedBytes: Int64 = 66 << 10
+    /// For how long after a change, and how many answers that there is none, a picture of another
+    /// device is waited for before the photo is looked into.
+    private static let awaited = Duration.seconds(60)
+    private static let awaitedAttempts = 2
     /// After how many answers that there is none nobody is waited for any more.
     static let mostAttempts = 6
     /// Steps from nothing to a picture that is here and in the cloud, and some to spare.
@@ -127,8 +130,7 @@ final class Thumbnails: Sendable {
         guard let facts = try facts(of: id, isAsked: true, wantsBig: true),
             let token = facts.tokens.first
         else { throw CloudFSError(.noData, "the item has no content to show", item: id) }
-        try store.remove(id)
-        try store.put([.doubleExtraLarge: image], of: id, record(.given, token))
+        try store.replace(with: [.doubleExtraLarge: image], of: id, record(.given, token))
         drive.changed(id)
         ask(id, wantsBig: false)
     }
@@ -310,14 +312,20 @@ final class Thumbnails: Sendable {
         let isClean = item.content.cleanliness == .clean
         let now = drive.clocks.now()
         let isPossible = state.withLock { $0.unavailableUntil.map { $0 < now } ?? true }
+        let record = try store.record(of: id)
+        // The device that has just saved it may be about to leave a picture.
+        let isAwaited =
+            item.metadata.modified + Self.awaited > now
+            && record?.attempts ?? 0 < Self.awaitedAttempts
         return ThumbnailFacts(
             canBeMade: canBeMade && isPossible,
-            canPeek: isAsked && use == .full && isPossible && thumbnailers.hasVips
-                && drive.type(String(decoding: name, as: UTF8.self)) == "image/jpeg",
+            canRun: isPossible && thumbnailers.hasVips,
+            canPeek: isAsked && use == .full && isPossible && thumbnailers.hasVips && !isAwaited
+                && CameraTypes.all.contains(drive.type(String(decoding: name, as: UTF8.self))),
             isReadable: item.content.residency == .resident && (isClean || isAsked),
             version: isClean ? known.baseVersion : nil,
             local: ThumbnailToken(item),
-            record: try store.record(of: id),
+            record: record,
             isAsked: isAsked,
             wantsBig: wantsBig,
             isOnline: drive.isOnline() && drive.provider.sidecars != nil,

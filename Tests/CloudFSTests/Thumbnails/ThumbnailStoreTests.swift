@@ -28,13 +28,40 @@ import Testing
         )
     }
 
+    private func put(
+        _ store: ThumbnailStore,
+        _ images: ThumbnailImages,
+        of id: ItemID,
+        _ record: ThumbnailRecord
+    ) throws {
+        try store.put(images, of: id, record, insteadOf: try store.record(of: id))
+    }
+
+    @Test func `what a program sets meanwhile is not replaced by what was on its way`() throws {
+        let folder = try TemporaryDirectory()
+        let store = ThumbnailStore(path: folder.path("thumbnails.sqlite"))
+        let id = ItemID(5)
+        try put(store, [:], of: id, record(.absent))
+        let began = try store.record(of: id)
+        try put(store, [.doubleExtraLarge: try image(1)], of: id, record(.given, noted: 8))
+        #expect(throws: CloudFSError.self) {
+            try store.put([.large: try image(2)], of: id, record(.madeHere), insteadOf: began)
+        }
+        #expect(throws: CloudFSError.self) { try store.markSent(id, began) }
+        #expect(throws: CloudFSError.self) { try store.remove(id, ifStill: began) }
+        #expect(try store.record(of: id)?.source == .given)
+        #expect(try store.record(of: id)?.sizes == [.doubleExtraLarge])
+        try store.remove(id, ifStill: try store.record(of: id))
+        #expect(try store.record(of: id) == nil)
+    }
+
     @Test func `the largest that is small enough is given, of the right content only`() throws {
         let folder = try TemporaryDirectory()
         let store = ThumbnailStore(path: folder.path("thumbnails.sqlite"))
         let id = ItemID(5)
         #expect(try store.record(of: id) == nil)
         let images: ThumbnailImages = [.normal: try image(1), .extraLarge: try image(2)]
-        try store.put(images, of: id, record())
+        try put(store, images, of: id, record())
         var expected = record()
         expected.sizes = [.normal, .extraLarge]
         #expect(try store.record(of: id) == expected)
@@ -49,15 +76,16 @@ import Testing
         #expect(try store.images(of: id, showing: Self.token) == images)
 
         #expect(try store.unsent(limit: 9) == [id])
-        try store.markSent(id, ThumbnailToken(rawValue: "v:2"))
+        // Another one was stored meanwhile.
+        #expect(throws: CloudFSError.self) { try store.markSent(id, nil) }
         #expect(try store.unsent(limit: 9) == [id])
-        try store.markSent(id, Self.token)
+        try store.markSent(id, try store.record(of: id))
         #expect(try store.unsent(limit: 9).isEmpty)
 
         let other = ThumbnailToken(rawValue: "v:3")
-        try store.put([.large: try image(3)], of: id, record(.cloud, other, isSent: true))
+        try put(store, [.large: try image(3)], of: id, record(.cloud, other, isSent: true))
         #expect(try store.images(of: id, showing: other) == [.large: try image(3)])
-        try store.put([.extraLarge: try image(4)], of: id, record(.cloud, other, isSent: true))
+        try put(store, [.extraLarge: try image(4)], of: id, record(.cloud, other, isSent: true))
         #expect(try store.record(of: id)?.sizes == [.large, .extraLarge])
         try store.remove(id)
         #expect(try store.record(of: id) == nil)
@@ -68,9 +96,10 @@ import Testing
         let store = ThumbnailStore(path: folder.path("thumbnails.sqlite"))
         #expect(!store.exists)
         let other = ThumbnailToken(rawValue: "v:2")
-        try store.put([.normal: try image(1)], of: ItemID(1), record(isSent: true))
-        try store.put([.normal: try image(2)], of: ItemID(2), record(.madeHere, other))
-        try store.put(
+        try put(store, [.normal: try image(1)], of: ItemID(1), record(isSent: true))
+        try put(store, [.normal: try image(2)], of: ItemID(2), record(.madeHere, other))
+        try put(
+            store,
             [:],
             of: ItemID(3),
             record(.failed, ThumbnailToken(rawValue: "v:3"), isSent: true)
@@ -91,14 +120,14 @@ import Testing
         let path = folder.path("thumbnails.sqlite")
         do {
             let store = ThumbnailStore(path: path)
-            try store.put([.normal: try image(1)], of: ItemID(1), record())
+            try put(store, [.normal: try image(1)], of: ItemID(1), record())
         }
         let file = try #require(fopen(path, "r+"))
         fwrite([UInt8](repeating: 0x55, count: 4_096), 1, 4_096, file)
         fclose(file)
         let store = ThumbnailStore(path: path)
         #expect(try store.record(of: ItemID(1)) == nil)
-        try store.put([.normal: try image(2)], of: ItemID(1), record())
+        try put(store, [.normal: try image(2)], of: ItemID(1), record())
         #expect(try store.record(of: ItemID(1))?.sizes == [.normal])
     }
 
@@ -106,7 +135,8 @@ import Testing
         let folder = try TemporaryDirectory()
         let store = ThumbnailStore(path: folder.path("thumbnails.sqlite"), limit: 100_000)
         for number in Int64(1)...128 {
-            try store.put(
+            try put(
+                store,
                 [.normal: try image(1, count: 2_000)],
                 of: ItemID(number),
                 record(isSent: number != 1, noted: number)

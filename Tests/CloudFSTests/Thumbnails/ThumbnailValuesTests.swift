@@ -126,6 +126,10 @@ import Testing
         #expect(Thumbnailers.program(text) { _ in false } == nil)
         #expect(Thumbnailers.program("[Thumbnailer Entry]\nExec=a %i\n") { _ in true } == nil)
         #expect(Thumbnailers.program("") { _ in true } == nil)
+        for command in ["/opt/a/b %i %o", "a 'one two' %i %o"] {
+            let entry = "[Thumbnailer Entry]\nExec=\(command)\nMimeType=a/b;\n"
+            #expect(Thumbnailers.program(entry) { _ in true } == nil)
+        }
     }
 
     @Test func `vips comes first, and nothing is made without it`() {
