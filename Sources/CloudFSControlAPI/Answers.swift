@@ -5,11 +5,20 @@ public struct ItemPage: Codable, Sendable, Hashable {
     public var failures: [ItemResult]
     /// What `after` must be for the next page; `nil` on the last one.
     public var next: String?
+    /// For a query with an order that several drives share: one text for each item, whose bytes
+    /// have this order, so that the pages of several drives can be merged.
+    public var keys: [String]?
 
-    public init(items: [ItemStatus], failures: [ItemResult] = [], next: String? = nil) {
+    public init(
+        items: [ItemStatus],
+        failures: [ItemResult] = [],
+        next: String? = nil,
+        keys: [String]? = nil
+    ) {
         self.items = items
         self.failures = failures
         self.next = next
+        self.keys = keys
     }
 }
 

@@ -11,6 +11,7 @@ struct OpenWithCommand: AsyncParsableCommand {
         discussion: """
             Applications are those of the desktop that open the file's type, or what it is a kind \
             of: a program for texts opens Markdown, too. The first is what the desktop would take. \
+            A viewer shows documents, an editor may change them. \
             The file is downloaded when the application reads it.
             """
     )
@@ -20,6 +21,15 @@ struct OpenWithCommand: AsyncParsableCommand {
 
     @Argument(help: "The name of an application, as it is listed, or of its desktop entry.")
     var application: String?
+
+    @Option(help: "Only applications of a role: editor or viewer.")
+    var role: Role?
+
+    /// `DesktopEntry.Role`, as an argument.
+    enum Role: String, ExpressibleByArgument, CaseIterable {
+        case editor
+        case viewer
+    }
 
     @Flag(help: "Wait until the application ends, and return its exit status.")
     var wait = false
@@ -31,6 +41,7 @@ struct OpenWithCommand: AsyncParsableCommand {
     private struct Listed: Encodable {
         var id: String
         var name: String
+        var role: DesktopEntry.Role
         var isDefault: Bool
     }
 
@@ -39,7 +50,8 @@ struct OpenWithCommand: AsyncParsableCommand {
         let type = item.contentType ?? "application/octet-stream"
         let applications = ApplicationList.installed()
         guard let name = application else {
-            return try list(applications.applications(for: type), type)
+            let all = applications.applications(for: type)
+            return try list(all.filter { role == nil || $0.role.rawValue == role?.rawValue }, type)
         }
         guard let chosen = applications.application(named: name) else {
             throw ValidationError(
@@ -62,16 +74,26 @@ struct OpenWithCommand: AsyncParsableCommand {
     private func list(_ applications: [DesktopEntry], _ type: String) throws {
         if json {
             let listed = applications.enumerated().map { index, entry in
-                Listed(id: entry.id, name: entry.name, isDefault: index == 0)
+                Listed(
+                    id: entry.id,
+                    name: entry.name,
+                    role: entry.role,
+                    isDefault: index == 0 && role == nil
+                )
             }
             return try Terminal.output.json(listed)
         }
         guard !applications.isEmpty else {
-            Terminal.errors.line("cloudfs: no application opens \(type.printable)")
+            let kind = role.map(\.rawValue) ?? "application"
+            Terminal.errors.line("cloudfs: no \(kind) opens \(type.printable)")
             throw ExitCode.failure
         }
-        var table = Table([.init(title: "APPLICATION"), .init(title: "ENTRY")])
-        for entry in applications { table.add([.init(entry.name), .init(entry.id, .faint)]) }
+        var table = Table([
+            .init(title: "APPLICATION"), .init(title: "ROLE"), .init(title: "ENTRY"),
+        ])
+        for entry in applications {
+            table.add([.init(entry.name), .init(entry.role.rawValue), .init(entry.id, .faint)])
+        }
         table.write()
     }
 

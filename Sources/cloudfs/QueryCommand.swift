@@ -1,6 +1,7 @@
 import ArgumentParser
 import CloudFSClient
 import CloudFSControlAPI
+import Glibc
 
 struct QueryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -24,7 +25,7 @@ struct QueryCommand: AsyncParsableCommand {
     @Option(help: "The part of the drives: all, documents, data or external.")
     var scope = Part.all
 
-    @Option(help: "The order: added, modified, name, size or used; with - the other way.")
+    @Option(help: "The order: added, modified, name, size or used; size- is the other way.")
     var sort: String?
 
     @Option(name: [.customShort("n"), .long], help: "The most results.")
@@ -80,12 +81,9 @@ struct QueryCommand: AsyncParsableCommand {
         if live { return try await follow(searches) }
         var results: [Result] = []
         var table = ItemTable()
-        for search in searches {
-            try await forEachResult(of: search, atMost: limit.map { $0 - results.count }) {
-                result in
-                results.append(result)
-            }
-        }
+        var found = QueryResults(searches.map { ($0.client, $0.request) }, atMost: limit)
+        while let (item, drive) = try await found.next() { results.append(Result(item, of: drive)) }
+        if results.isEmpty { hint() }
         if json { return try Terminal.output.json(results) }
         if long {
             for result in results { table.add(result.item, shown: result.path) }
@@ -93,6 +91,16 @@ struct QueryCommand: AsyncParsableCommand {
             return
         }
         for result in results { write(result) }
+    }
+
+    /// A folder that was named without "./" is a word like any other.
+    private func hint() {
+        var status = stat()
+        guard words.count > 1, let last = words.last, !last.hasPrefix("/"), !last.hasPrefix("."),
+            stat(last, &status) == 0, status.st_mode & S_IFMT == S_IFDIR
+        else { return }
+        let name = last.printable
+        Terminal.errors.line("cloudfs: \(name) was looked for in names; ./\(name) is the folder")
     }
 
     private func searches() throws -> [Search] {
@@ -108,31 +116,31 @@ struct QueryCommand: AsyncParsableCommand {
         guard !places.isEmpty else { throw NoDrive() }
         if let sort { words.append("sort:\(sort)") }
         let text = words.joined(separator: " ")
-        return try places.map { place in
-            try place.drive.requireDaemon()
+        return try Self.answering(places).map { place in
             let request = QueryRequest(query: text, scope: scope.scope, below: place.path)
             return Search(client: DriveClient(place.drive), request: request)
         }
     }
 
-    private func forEachResult(
-        of search: Search,
-        atMost most: Int?,
-        _ body: (Result) -> Void
-    ) async throws {
-        var request = search.request
-        var left = most ?? .max
-        repeat {
-            guard left > 0 else { return }
-            request.limit = min(left, ControlAPI.maximumPageCount)
-            let page = try await search.client.query(request)
-            for item in page.items { body(Result(item, of: search.client.drive)) }
-            left -= page.items.count
-            guard page.next == nil || page.next != request.after else {
-                throw DriveClientError.badAnswer("a page that names itself as the next")
+    /// Those whose daemon can be asked; the others, such as another user's, are told of.
+    ///
+    /// - Throws: Why the first one cannot, if none can.
+    private static func answering(
+        _ places: [DriveLocator.Location]
+    ) throws -> [DriveLocator.Location] {
+        var answering: [DriveLocator.Location] = []
+        var failures: [DriveClientError] = []
+        for place in places {
+            do throws(DriveClientError) {
+                try place.drive.requireDaemon()
+                answering.append(place)
+            } catch {
+                failures.append(error)
             }
-            request.after = page.next
-        } while request.after != nil
+        }
+        if answering.isEmpty, let first = failures.first { throw first }
+        for failure in failures { Terminal.errors.line("cloudfs: \(failure)") }
+        return answering
     }
 
     private func write(_ result: Result) {

@@ -105,7 +105,7 @@ extension DriveAddress {
     /// Waits for a worker that is about to take over.
     ///
     /// - Throws: `noDaemon` when there is none, and nobody who would start one.
-    func requireDaemon() throws {
+    func requireDaemon() throws(DriveClientError) {
         let end = ContinuousClock.now + .seconds(10)
         while SocketProbe.ask(socketPath) != .listening {
             guard isMounted, let pid = record?.pid, kill(pid, 0) == 0 || errno == EPERM,

@@ -58,6 +58,21 @@ struct BookmarkTests {
         }
     }
 
+    @Test func `it finds what was moved while the drive was not mounted`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("docs/plan.txt", "plan") }) {
+            drive in
+            let token = try await create("docs/plan.txt", on: drive)
+            try await drive.mount.stop()
+            try drive.cloud.makeFolder("box")
+            try drive.cloud.rename("docs/plan.txt", to: "box/renamed.txt")
+            try await drive.mount.start()
+            try await eventually("it is found", within: .seconds(20)) {
+                let found = try await drive.cloudfs(["bookmark", "resolve", token])
+                return found.output == "\(drive.path)/box/renamed.txt\n"
+            }
+        }
+    }
+
     @Test func `it follows what another device does, and is good there`() async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("plan.txt", "plan") }) { drive in
             try await drive.run("echo made here > new.txt")

@@ -82,13 +82,15 @@ struct QueryTests {
                 """
                 mkdir -p ../run/share/applications
                 printf '%s\\n' '[Desktop Entry]' Type=Application Name=Copier \
-                    'Exec=cp -- %f ../run/copied' 'MimeType=text/plain' \
+                    'Exec=cp -- %f ../run/copied' 'MimeType=text/plain' 'Categories=Viewer;' \
                     > ../run/share/applications/copier.desktop
                 """
             )
             let with = "XDG_DATA_DIRS=$PWD/../run/share XDG_DATA_HOME=/nowhere cloudfs open-with"
             let listed = try await drive.run("\(with) Documents/report.txt")
-            #expect(listed.contains("Copier") && listed.contains("copier"), "\(listed)")
+            #expect(listed.contains("Copier") && listed.contains("viewer"), "\(listed)")
+            let editors = try await drive.run("! \(with) --role editor Documents/report.txt 2>&1")
+            #expect(editors.contains("no editor opens text/plain"), "\(editors)")
             let none = try await drive.run("! \(with) Photos/one.jpg 2>&1")
             #expect(none.contains("no application opens image/jpeg"), "\(none)")
             try await drive.run("\(with) --wait Documents/report.txt Copier")
@@ -124,11 +126,61 @@ struct QueryTests {
         }
     }
 
+    @Test func `results of several drives are in one order, and no more than asked for`()
+        async throws
+    {
+        let files = Filling { cloud in
+            for size in 1...4 {
+                try cloud.write("file-\(size)", [UInt8](repeating: 0x78, count: size))
+            }
+        }
+        try await TestDrive.with(slots: 2, prepare: files) { drive in
+            try await drive.withSecondDrive { second in
+                func found(_ words: [String]) async throws -> [String] {
+                    let answer = try await drive.mustDo(["query", "file"] + words)
+                    return answer.split(separator: "\n").compactMap {
+                        $0.split(separator: "/").last.map(String.init)
+                    }
+                }
+                try await eventually("both drives show all", within: .seconds(20)) {
+                    try await found([]).count == 8
+                }
+                let (one, two, three, four) = ("file-1", "file-2", "file-3", "file-4")
+                let largest = [four, four, three, three, two]
+                #expect(try await found(["--sort", "size-", "-n", "5"]) == largest)
+                let first = [one, one, two, two, three, three, four, four]
+                #expect(try await found(["--sort", "name"]) == first)
+            }
+        }
+    }
+
+    @Test func `an unreachable cloud and placeholders make no difference to a query`()
+        async throws
+    {
+        try await TestDrive.with(prepare: Self.photos) { drive in
+            try await Self.finds(["type:image"], ["Photos/deep/two.png", "Photos/one.jpg"], drive)
+            try await drive.run("mv \"$CLOUD\" \"$CLOUD.away\"")
+            try await eventually("the drive knows", within: .seconds(20)) {
+                try await drive.mustDo(["status", "--json"]).contains("offline")
+            }
+            let found = try await Self.found(["type:image"], drive)
+            #expect(found == ["Photos/deep/two.png", "Photos/one.jpg"])
+            let report = try await Self.found(["status:cloud", "name:report.txt"], drive)
+            #expect(report == ["Documents/report.txt"])
+            #expect(try await drive.fetched().count == 0)
+            try await drive.run("mv \"$CLOUD.away\" \"$CLOUD\"")
+        }
+    }
+
     @Test func `a wrong query is told where`() async throws {
         try await TestDrive.with { drive in
             let wrong = try await drive.cloudfs(["query", "a (b", drive.path])
             #expect(wrong.status != 0)
             #expect(wrong.errors.contains("at character 5"), "\(wrong.errors)")
+            // A folder by its name alone is a word.
+            try await drive.run("mkdir inside")
+            let none = try await drive.run("cloudfs query nothing inside 2>&1")
+            #expect(none.contains("./inside is the folder"), "\(none)")
             let missing = try await drive.cloudfs(["query", "a", "\(drive.path)/nowhere"])
             #expect(missing.status != 0 && missing.errors.contains("nowhere"))
         }

@@ -52,12 +52,16 @@ private struct Day: CustomStringConvertible {
     /// How much of what is no row may be there beyond what was there before, in its own unit.
     private static let bounds: [(prefix: String, more: Int)] = [
         ("bytes of the catalog", 256 << 10),
+        // The list of what was opened last is told to other devices once in a while.
+        ("things of the drive in the cloud", 1),
         // Its length stays until SQLite begins it anew: 4,096 pages and what is written meanwhile.
         ("bytes of the log", 18 << 20),
         ("process: KiB", 12 << 10),
         // Threads are made when all others are busy, and kept.
         ("process: threads", 6),
-        ("process: descriptors", 6),
+        // Connections to the catalog are made when all others are busy, and kept; what is left open
+        // by mistake comes to hundreds in a day.
+        ("process: descriptors", 20),
     ]
 
     var description: String {

@@ -148,6 +148,17 @@ extension CatalogReader {
         return names.reversed()
     }
 
+    /// The folder itself and all that it lies in.
+    func folders(above id: ItemID) throws -> Set<ItemID> {
+        var folders: Set<ItemID> = [id]
+        var current = id
+        while current != .root, let name = try name(of: current) {
+            current = name.parent
+            folders.insert(current)
+        }
+        return folders
+    }
+
     /// The item at `names` below the drive's root.
     func item(at names: [[UInt8]]) throws -> ItemRecord? {
         var current = try item(.root)

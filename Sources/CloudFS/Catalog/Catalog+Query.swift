@@ -3,6 +3,8 @@ import GRDB
 /// A page of what a query finds.
 struct QueryFound: Sendable {
     var items: [ItemID] = []
+    /// What each of them is ordered by.
+    var keys: [QueryPosition.Key] = []
     /// Where to go on; `nil` if that is all.
     var next: QueryPosition?
 }
@@ -268,7 +270,10 @@ private struct QuerySearch {
         while let row = try rows.next() {
             let candidate = try QueryCandidate(row: row)
             lookedAt += 1
-            if try judge.meets(candidate) { found.items.append(candidate.id) }
+            if try judge.meets(candidate) {
+                found.items.append(candidate.id)
+                found.keys.append(key(row))
+            }
             guard found.items.count >= limit || lookedAt >= Self.mostCandidates else { continue }
             found.next = QueryPosition(key: key(row), row: candidate.position)
             isFull = true

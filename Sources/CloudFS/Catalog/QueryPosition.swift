@@ -4,6 +4,26 @@ struct QueryPosition: Sendable, Equatable {
     enum Key: Sendable, Equatable {
         case number(Int64)
         case text([UInt8])
+
+        /// Digits whose bytes have the order of the results, whichever drive these are of.
+        func digits(isDescending: Bool) -> String {
+            let bytes =
+                switch self {
+                case .number(let number): Self.bytes(of: number)
+                case .text(let bytes): bytes
+                }
+            // Behind every longer one that begins so.
+            return isDescending
+                ? Hexadecimal.text(bytes.map(~)) + "g" : Hexadecimal.text(bytes)
+        }
+
+        /// Negative ones first.
+        private static func bytes(of number: Int64) -> [UInt8] {
+            let ordered = UInt64(bitPattern: number) ^ 1 << 63
+            return stride(from: 56, through: 0, by: -8).map {
+                UInt8(truncatingIfNeeded: ordered >> UInt64($0))
+            }
+        }
     }
 
     var key: Key

@@ -11,11 +11,7 @@ extension DriveControl {
             try self.catalog.read { reader in
                 try self.requireFolder(request, reader)
                 let found = try reader.find(plan, after: position, limit: left)
-                var page = ItemPage(
-                    items: try found.items.compactMap {
-                        try self.item($0, reader, withTotals: false)
-                    }
-                )
+                var page = try self.page(of: found, by: plan.query, reader)
                 let total = taken + found.items.count
                 if let next = found.next, total < plan.query.limit ?? .max {
                     page.next = "\(total)/\(next.text)"
@@ -24,6 +20,21 @@ extension DriveControl {
             }
         }
         if isBehind { indexer.request() }
+        return page
+    }
+
+    private func page(
+        of found: QueryFound,
+        by query: Query,
+        _ reader: CatalogReader
+    ) throws -> ItemPage {
+        // When items were added is told by numbers of this drive's own.
+        var page = ItemPage(items: [], keys: query.order == .added ? nil : [])
+        for (id, key) in zip(found.items, found.keys) {
+            guard let item = try item(id, reader, withTotals: false) else { continue }
+            page.items.append(item)
+            page.keys?.append(key.digits(isDescending: query.isDescending))
+        }
         return page
     }
 

@@ -49,9 +49,8 @@ package final class StateLock: Sendable {
         guard ftruncate(descriptor, 0) == 0,
             pwrite(descriptor, text, text.count, 0) == text.count
         else {
-            let reason = errno
-            close(descriptor)
-            throw StateDirectory.failure("cannot be locked", directory.path, reason)
+            // `deinit` closes it.
+            throw StateDirectory.failure("cannot be written", directory.path, errno)
         }
     }
 

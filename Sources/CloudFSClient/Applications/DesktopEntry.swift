@@ -7,6 +7,8 @@ public struct DesktopEntry: Sendable, Hashable {
     public let name: String
     /// MIME types that it opens, in small letters.
     public let mimeTypes: [String]
+    /// What it does with a document.
+    public let role: Role
     /// Whether it needs a terminal.
     public let needsTerminal: Bool
     /// A program without which it cannot be used.
@@ -16,6 +18,23 @@ public struct DesktopEntry: Sendable, Hashable {
     private let exec: [Word]
     private let icon: String?
     private let path: String
+
+    /// What an application does with documents, as Apple's document types have it.
+    public enum Role: String, Sendable, Hashable, Codable, CaseIterable {
+        case editor
+        /// It shows them and changes none.
+        case viewer
+
+        /// - Source: Desktop Menu Specification, "Registered Categories": the additional ones of
+        ///   programs that show or play; whatever says that it edits does.
+        init(categories: [String]) {
+            let showing: Set = ["Viewer", "Player", "WebBrowser"]
+            let editing: Set = ["TextEditor", "WordProcessor", "AudioVideoEditing", "Midi", "IDE"]
+            let own = Set(categories)
+            self =
+                own.isDisjoint(with: showing) || !own.isDisjoint(with: editing) ? .editor : .viewer
+        }
+    }
 
     /// A part of `Exec`: text, or a field code alone or in a text.
     private enum Piece: Sendable, Hashable {
@@ -53,6 +72,7 @@ public struct DesktopEntry: Sendable, Hashable {
                 id: id,
                 name: name,
                 mimeTypes: list(group["MimeType"]).map { $0.lowercased() },
+                role: Role(categories: list(group["Categories"])),
                 needsTerminal: group["Terminal"] == "true",
                 tryExec: group["TryExec"].map(unescaped),
                 workingFolder: group["Path"].map(unescaped).flatMap { $0.isEmpty ? nil : $0 },

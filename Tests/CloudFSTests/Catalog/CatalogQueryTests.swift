@@ -187,15 +187,19 @@ import Testing
 
     private func pages(of plan: QueryPlan, limit: Int) throws -> [ItemID] {
         var paged: [ItemID] = []
+        var keys: [String] = []
         var position: QueryPosition?
         repeat {
             let page = try fixture.catalog.read {
                 try $0.find(plan, after: position, limit: limit)
             }
             paged += page.items
+            keys += page.keys.map { $0.digits(isDescending: plan.query.isDescending) }
             // As a client carries it.
             position = try page.next.map { try #require(QueryPosition($0.text)) }
         } while position != nil
+        // Pages of several drives are merged by these.
+        #expect(keys.count == paged.count && keys == keys.sorted())
         return paged
     }
 

@@ -32,6 +32,15 @@ import Testing
         #expect(entry.command(opening: "/d/a b.txt") == words)
     }
 
+    @Test(arguments: [
+        ("", DesktopEntry.Role.editor), ("Graphics;2DGraphics;RasterGraphics;GTK;", .editor),
+        ("Graphics;2DGraphics;RasterGraphics;Viewer;", .viewer), ("AudioVideo;Player;", .viewer),
+        ("Network;WebBrowser;", .viewer), ("Utility;TextEditor;Viewer;", .editor),
+    ])
+    func `a role is told by categories`(categories: String, role: DesktopEntry.Role) throws {
+        #expect(try #require(Self.entry("Exec=e\nCategories=\(categories)\n")).role == role)
+    }
+
     @Test(arguments: ["", "%f", "editor %", "editor %z", "editor \"open", "editor \"\\\\x\""])
     func `a command that breaks the rules is none`(exec: String) {
         #expect(Self.entry("Exec=\(exec)\n") == nil)
