@@ -79,6 +79,7 @@ let package = Package(
         .executableTarget(
             name: "cloudfs",
             dependencies: [
+                "CLinux",
                 "CloudFSClient",
                 "CloudFSControlAPI",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -92,6 +93,7 @@ let package = Package(
         .executableTarget(
             name: "cloudfs-mount",
             dependencies: [
+                "CLinux",
                 "CloudFS",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),

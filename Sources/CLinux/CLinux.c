@@ -187,6 +187,10 @@ int clinux_enter_mount_namespace(int descriptor) {
     return setns(descriptor, CLONE_NEWNS);
 }
 
+int clinux_spawn_close_from(posix_spawn_file_actions_t *actions, int first) {
+    return posix_spawn_file_actions_addclosefrom_np(actions, first);
+}
+
 int clinux_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 
 const uint32_t clinux_in_content = IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE;

@@ -1,3 +1,4 @@
+import CLinux
 import CloudFS
 import Glibc
 
@@ -58,6 +59,10 @@ struct Launcher {
         posix_spawn_file_actions_adddup2(&actions, log, 1)
         posix_spawn_file_actions_adddup2(&actions, log, 2)
         posix_spawn_file_actions_adddup2(&actions, readiness, Self.readinessDescriptor)
+        // What a shell or a script happened to leave open would keep its pipes and folders busy
+        // for as long as the drive is mounted. The daemon itself must not close what it did not
+        // open: threads of its runtime have descriptors of their own by then.
+        clinux_spawn_close_from(&actions, Self.readinessDescriptor + 1)
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }

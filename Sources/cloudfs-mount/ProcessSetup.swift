@@ -23,37 +23,6 @@ enum ProcessSetup {
         umask(0o077)
     }
 
-    /// What is left of the caller's surroundings when the daemon goes its own way.
-    ///
-    /// Descriptors that a shell or a script happened to leave open would keep its pipes and
-    /// folders busy for as long as the drive is mounted.
-    static func detachFromCaller(keeping kept: Int32) {
-        if let folder = opendir("/proc/self/fd") {
-            var numbers: [Int32] = []
-            let own = dirfd(folder)
-            while let entry = readdir(folder) {
-                let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-                    pointer.withMemoryRebound(to: CChar.self, capacity: 256) {
-                        String(cString: $0)
-                    }
-                }
-                if let number = Int32(name), number > 2, number != kept, number != own {
-                    numbers.append(number)
-                }
-            }
-            closedir(folder)
-            for number in numbers where isInherited(number) { close(number) }
-        }
-        // The folder must not be kept from being unmounted.
-        _ = chdir("/")
-    }
-
-    /// The runtime's own descriptors are close-on-exec, what came through exec is not.
-    private static func isInherited(_ descriptor: Int32) -> Bool {
-        let flags = fcntl(descriptor, F_GETFD)
-        return flags >= 0 && flags & FD_CLOEXEC == 0
-    }
-
     /// One descriptor for each open file of the drive, and one for each of its content files.
     private static func raiseDescriptorLimit() {
         var limit = rlimit()

@@ -22,7 +22,7 @@ struct ChildCommand: Sendable {
     }
 
     /// All that this process has open.
-    static func descriptors() -> [Int32] {
+    private static func descriptors() -> [Int32] {
         let names = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
         return names?.compactMap { Int32($0) } ?? []
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CLinux
 import CloudFSClient
 import CloudFSControlAPI
 import Foundation
@@ -135,9 +136,7 @@ enum DetachedCommand {
             posix_spawn_file_actions_addopen(&actions, Int32(descriptor), "/dev/null", flags, 0)
         }
         // Connections to drives end with this process.
-        for descriptor in ChildCommand.descriptors() where descriptor > 2 {
-            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
-        }
+        clinux_spawn_close_from(&actions, 3)
         var arguments = words.map { strdup($0) } + [nil]
         defer { for argument in arguments { free(argument) } }
         var child = pid_t()

@@ -19,11 +19,17 @@ struct MountingTests {
         try await TestDrive.with(prepare: Filling { try $0.write("a", "1") }) { drive in
             try await drive.mount.stop()
             let arguments = drive.mount.command.filter { $0 != "-f" }
-            let result = try await Shell.run(arguments, environment: drive.environment)
+            // Something that the shell has open, and means for nobody.
+            let result = try await Shell.run(
+                ["bash", "-c", "exec 8< \"$CLOUD\" 12< /etc/passwd; exec \"$@\"", "-"] + arguments,
+                environment: drive.environment
+            )
             #expect(result.status == 0, "\(result)")
             #expect(try await drive.text("a") == "1")
             let daemon = try #require(Self.owner(of: drive.mount.state))
             #expect(daemon != drive.mount.pid)
+            #expect(try await !drive.run("readlink /proc/\(daemon)/fd/*").contains("/etc/passwd"))
+            #expect(try await drive.run("readlink /proc/\(daemon)/cwd") == "/")
             try await drive.run("cd /; fusermount3 -u \"$DRIVE\"")
             #expect(MountEntry.at(drive.path).isEmpty)
             try await eventually("the daemon ends") { kill(daemon, 0) != 0 }

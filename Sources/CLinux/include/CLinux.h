@@ -3,6 +3,7 @@
 #ifndef CLINUX_H
 #define CLINUX_H
 
+#include <spawn.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -47,6 +48,9 @@ int clinux_setxattr(const char *path, const char *name, const void *value, size_
 int clinux_removexattr(const char *path, const char *name);
 
 int clinux_eventfd(void);
+
+/// Has a program that is started get no descriptor from `first` on, whoever opened them.
+int clinux_spawn_close_from(posix_spawn_file_actions_t *actions, int first);
 
 /// Puts the calling thread alone into the mount namespace that a descriptor stands for.
 int clinux_enter_mount_namespace(int descriptor);

@@ -1,14 +1,10 @@
+import CLinux
 import Foundation
 import Glibc
-import Synchronization
 
 /// A program that is run without a shell, with nothing of this process but what it is given, and
 /// within bounds of time and output.
 struct ChildRun: Sendable {
-    /// One start at a time: a pipe is unmarked for a moment, and a child of another start that
-    /// got it would hold it open.
-    private static let spawning = Mutex(())
-
     /// The program, by its path or looked up in `PATH`, and its arguments.
     var words: [String]
     var environment: [String: String]
@@ -32,7 +28,7 @@ struct ChildRun: Sendable {
     ///
     /// - Returns: What it printed.
     func output() throws(Failure) -> [UInt8] {
-        let (reading, child, errorNumber) = Self.spawning.withLock { _ in start() }
+        let (reading, child, errorNumber) = start()
         guard reading >= 0 else { throw .noPipe }
         defer { close(reading) }
         guard errorNumber == 0 else {
@@ -55,7 +51,7 @@ struct ChildRun: Sendable {
     private func start() -> (reading: Int32, child: pid_t, errorNumber: Int32) {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { return (-1, 0, errno) }
-        // The child's copy has another number; these must not reach it or any other child.
+        // The child's copy has another number; these must not reach any other child.
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         let (child, errorNumber) = spawn(output: ends[1])
         close(ends[1])
@@ -74,9 +70,8 @@ struct ChildRun: Sendable {
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
         posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
-        for descriptor in Self.openDescriptors() where descriptor > 2 {
-            posix_spawn_file_actions_addclose(&actions, descriptor)
-        }
+        // The child is to have nothing of this process, also what others forgot to mark.
+        clinux_spawn_close_from(&actions, 3)
         // The mount's own threads block signals; the child gets them as a shell would give them.
         var none = sigset_t()
         var all = sigset_t()
@@ -102,17 +97,6 @@ struct ChildRun: Sendable {
             &variables
         )
         return (child, errorNumber)
-    }
-
-    /// What is open now: the child is to have none of it, also what others forgot to mark.
-    private static func openDescriptors() -> [Int32] {
-        do {
-            return try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
-                .compactMap { Int32($0) }
-        } catch {
-            // Without /proc the marks (O_CLOEXEC) have to do, which every descriptor here has.
-            return []
-        }
     }
 
     /// What comes until the other end is closed; `nil` when it takes too long or is too much.

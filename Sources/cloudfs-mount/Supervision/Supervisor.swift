@@ -42,7 +42,8 @@ final class Supervisor: Sendable {
     func run() async throws(CloudFSError) -> Int32 {
         ProcessSetup.prepare()
         _ = Program.path
-        if let readiness { ProcessSetup.detachFromCaller(keeping: readiness.descriptor) }
+        // A daemon must not keep the caller's folder from being unmounted.
+        if readiness != nil { _ = chdir("/") }
         let wasHere = StateLock.isAbandoned(
             configuration.stateDirectory,
             at: configuration.mountpoint

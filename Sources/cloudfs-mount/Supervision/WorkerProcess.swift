@@ -1,3 +1,4 @@
+import CLinux
 import CloudFS
 import Dispatch
 import Glibc
@@ -64,6 +65,7 @@ final class WorkerProcess: Sendable {
         let copy = fcntl(end.descriptor, F_DUPFD_CLOEXEC, descriptor + 1)
         defer { close(copy) }
         posix_spawn_file_actions_adddup2(&actions, copy, descriptor)
+        clinux_spawn_close_from(&actions, descriptor + 1)
         let argv = (["cloudfs-mount", "--worker-descriptor", "\(descriptor)"] + words)
             .map { strdup($0) }
         defer { for word in argv { free(word) } }
