@@ -4,7 +4,7 @@ import Synchronization
 /// A provider that a test can hang, break, disconnect and count.
 ///
 /// Behaves as the one behind it until it is told otherwise.
-public final class FaultyProvider: CloudProvider {
+public final class FaultyProvider: ProviderLayer {
     public enum Operation: Sendable, Hashable, CaseIterable {
         case connect
         case item
@@ -49,16 +49,12 @@ public final class FaultyProvider: CloudProvider {
         var arrivals: [UInt64: (Operation, Int, CheckedContinuation<Void, Never>)] = [:]
     }
 
-    private let base: any CloudProvider
+    public let base: any CloudProvider
     private let state = Mutex(State())
 
     public init(_ base: any CloudProvider) {
         self.base = base
     }
-
-    public var capabilities: ProviderCapabilities { base.capabilities }
-
-    public var attributeRoom: Int { base.attributeRoom }
 
     // MARK: - What tests ask
 
@@ -223,35 +219,6 @@ extension FaultyProvider {
         }
     }
 
-    public func details(
-        of items: [RemoteItem],
-        in folder: RemotePath
-    ) async throws(CloudFSError) -> [RemoteItem] {
-        try await base.details(of: items, in: folder)
-    }
-
-    public func noteUse() {
-        base.noteUse()
-    }
-
-    public func announce(_ path: RemotePath) async {
-        await base.announce(path)
-    }
-
-    public func isContent(
-        of version: ItemVersion,
-        _ descriptor: Int32,
-        byteCount: Int64
-    ) async throws(CloudFSError) -> Bool? {
-        try await base.isContent(of: version, descriptor, byteCount: byteCount)
-    }
-
-    public func login(_ login: ProviderLogin) async throws(CloudFSError) {
-        try await base.login(login)
-    }
-
-    public var serverNotes: [String: String] { base.serverNotes }
-
     public var leases: (any LeaseStore)? { base.leases.map { FaultyLeases($0, of: self) } }
 
     public var sidecars: (any SidecarStore)? {
@@ -270,6 +237,12 @@ extension FaultyProvider {
     public func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
         try await request(.changes) { () async throws(CloudFSError) in
             try await base.changes(after: anchor)
+        }
+    }
+
+    public func news(after anchor: SyncAnchor) async throws(CloudFSError) -> ChangePage {
+        try await request(.changes) { () async throws(CloudFSError) in
+            try await base.news(after: anchor)
         }
     }
 

@@ -25,8 +25,8 @@ public struct LinkConditions: Sendable, Equatable {
 ///
 /// A failing transfer fails on its way, after some of its bytes: what is hard about networks is not
 /// that they are down but that they stop in the middle.
-public final class SimulatedLink: CloudProvider {
-    private let base: any CloudProvider
+public final class SimulatedLink: ProviderLayer {
+    public let base: any CloudProvider
     private let conditions: LinkConditions
     private let clock: any Clock<Duration>
     private let random: Mutex<LinkRandom>
@@ -50,10 +50,6 @@ public final class SimulatedLink: CloudProvider {
         self.clock = clock
         random = Mutex(LinkRandom(seed: seed))
     }
-
-    public var capabilities: ProviderCapabilities { base.capabilities }
-
-    public var attributeRoom: Int { base.attributeRoom }
 
     public func fetch(
         _ path: RemotePath,
@@ -199,28 +195,6 @@ extension SimulatedLink {
         return try await base.details(of: items, in: folder)
     }
 
-    public func noteUse() {
-        base.noteUse()
-    }
-
-    public func announce(_ path: RemotePath) async {
-        await base.announce(path)
-    }
-
-    public func isContent(
-        of version: ItemVersion,
-        _ descriptor: Int32,
-        byteCount: Int64
-    ) async throws(CloudFSError) -> Bool? {
-        try await base.isContent(of: version, descriptor, byteCount: byteCount)
-    }
-
-    public func login(_ login: ProviderLogin) async throws(CloudFSError) {
-        try await base.login(login)
-    }
-
-    public var serverNotes: [String: String] { base.serverNotes }
-
     public var leases: (any LeaseStore)? { base.leases.map { LinkedLeases($0, over: self) } }
 
     public var sidecars: (any SidecarStore)? {
@@ -230,6 +204,11 @@ extension SimulatedLink {
     public func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
         try await request()
         return try await base.changes(after: anchor)
+    }
+
+    public func news(after anchor: SyncAnchor) async throws(CloudFSError) -> ChangePage {
+        try await request()
+        return try await base.news(after: anchor)
     }
 
     public func digest(

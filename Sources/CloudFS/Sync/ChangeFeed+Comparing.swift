@@ -13,15 +13,35 @@ extension ChangeFeed {
         depth: RemoteApplier.Depth,
         isFresh: Bool = true
     ) async throws(CloudFSError) {
-        let asked = Set(folders)
+        let look = try await look(at: folders, depth: depth, isFresh: isFresh)
+        var missing = look.missing
+        if !missing.isEmpty, applier.provider.capabilities.contains(.stableIDs) {
+            missing = try await withoutMoved(missing, besides: Set(folders), look.failure == nil)
+        }
+        try await remove(missing)
+        if let failure = look.failure { throw failure }
+    }
+
+    /// What listings of some folders showed.
+    private struct Look {
         var missing: [Missing] = []
+        /// What kept some of them from being listed.
+        var failure: CloudFSError?
+    }
+
+    private func look(
+        at folders: [ItemID],
+        depth: RemoteApplier.Depth,
+        isFresh: Bool
+    ) async throws(CloudFSError) -> Look {
+        let asked = Set(folders)
+        var look = Look()
         var queue = Deque(folders)
         var sketched: [ItemID] = []
-        var failure: CloudFSError?
         await withTaskGroup(of: Listing.self) { group in
             var running = 0
             while true {
-                while running < Self.parallelListings, failure == nil, !Task.isCancelled,
+                while running < Self.parallelListings, look.failure == nil, !Task.isCancelled,
                     let folder = queue.popFirst()
                 {
                     let depth = asked.contains(folder) ? depth : .names
@@ -32,14 +52,17 @@ extension ChangeFeed {
                 running -= 1
                 switch listing.result {
                 case .success(let outcome):
-                    missing.append(Missing(folder: listing.folder, items: outcome.missing))
+                    if !outcome.missing.isEmpty {
+                        let missing = Missing(folder: listing.folder, items: outcome.missing)
+                        look.missing.append(missing)
+                    }
                     queue += outcome.unlisted
                     if outcome.hasSketches, depth == .few { sketched.append(listing.folder) }
                 case .failure(let error)
                 where error.code == .notFound || error.code == .notDirectory:
                     await hintParent(of: listing.folder)
                 case .failure(let error):
-                    failure = error
+                    look.failure = error
                 }
             }
         }
@@ -47,14 +70,36 @@ extension ChangeFeed {
             throw CloudFSError(.cancelled, "comparing with the cloud was ended")
         }
         if !sketched.isEmpty { noteSketches(in: sketched) }
-        missing.removeAll { $0.items.isEmpty }
-        if failure == nil, !missing.isEmpty, applier.provider.capabilities.contains(.stableIDs) {
-            // What is missing may have moved into a folder that is new and being listed elsewhere.
-            try await scanUnlisted()
-            missing = withoutSkipped(missing)
+        return look
+    }
+
+    /// Leaves out what is missing in its folder because it moved to another one.
+    ///
+    /// - It may be in a folder that is new and being listed elsewhere.
+    /// - It may have moved to one that was listed before it did. Whoever moved it caused news of
+    ///   both folders by then, so those with news are listed once more, with its own.
+    private func withoutMoved(
+        _ missing: [Missing],
+        besides listed: Set<ItemID>,
+        _ canListOthers: Bool
+    ) async throws(CloudFSError) -> [Missing] {
+        if canListOthers { try await scanUnlisted() }
+        let first = withoutSkipped(missing)
+        guard !first.isEmpty else { return [] }
+        // All of them are to be compared again: what is gone is found then.
+        guard let news = try await foldersWithNews(besides: listed) else { return [] }
+        guard !news.isEmpty else { return first }
+        let folders = news.union(first.map(\.folder))
+        let look = try await look(at: Array(folders), depth: .names, isFresh: true)
+        if let failure = look.failure { throw failure }
+        try await scanUnlisted()
+        let wasMissing = Set(first.flatMap { $0.items.map(\.item) })
+        return withoutSkipped(look.missing).map { folder in
+            Missing(
+                folder: folder.folder,
+                items: folder.items.filter { wasMissing.contains($0.item) }
+            )
         }
-        try await remove(missing)
-        if let failure { throw failure }
     }
 
     /// Lists folders whose places are known now, and were not when they were to be listed.
@@ -94,14 +139,11 @@ extension ChangeFeed {
     private func withoutSkipped(_ missing: [Missing]) -> [Missing] {
         let skipped = self.skipped
         guard !skipped.isEmpty else { return missing }
-        let sure = missing.map { listing in
+        return missing.compactMap { listing in
             let items = listing.items.filter { !skipped.contains($0.remoteID) }
-            return Missing(folder: listing.folder, items: items)
+            if items.count < listing.items.count { noteBlurred(listing.folder) }
+            return items.isEmpty ? nil : Missing(folder: listing.folder, items: items)
         }
-        for (all, left) in zip(missing, sure) where left.items.count < all.items.count {
-            noteBlurred(all.folder)
-        }
-        return sure
     }
 
     private func remove(_ missing: [Missing]) async throws(CloudFSError) {

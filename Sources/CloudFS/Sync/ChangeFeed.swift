@@ -8,13 +8,13 @@ import Synchronization
 final class ChangeFeed: Sendable {
     let applier: RemoteApplier
     let connection: Connection
-    private let container: ContainerID
+    let container: ContainerID
     /// How long a listing of a folder counts as fresh.
     private let listingAge: Duration
     let root: ItemID
     let logger: Logger
     /// Called when the cloud is reached, for the first time or again.
-    private let onConnect: @Sendable () -> Void
+    let onConnect: @Sendable () -> Void
     private let state = Mutex(State())
     private let hinted = Signal()
     let scanNeeded = Signal()
@@ -24,8 +24,10 @@ final class ChangeFeed: Sendable {
     private struct State {
         /// Folders to be listed again soon.
         var hints: Set<ItemID> = []
-        /// Whether some that were hinted at are being listed.
-        var isFollowing = false
+        /// Some that were hinted at and are being listed.
+        var following: Set<ItemID> = []
+        /// Up to where the cloud's news is among the hints.
+        var anchor: SyncAnchor?
         /// Folders whose listing met something that this machine was changing itself.
         var blurred: Set<ItemID> = []
         /// What the last listings of folders left out: it may be missing elsewhere.
@@ -67,12 +69,13 @@ final class ChangeFeed: Sendable {
     /// Whether nothing that was heard of the cloud waits to be compared.
     var isCurrent: Bool {
         state.withLock {
-            $0.compared == $0.occasions && $0.hints.isEmpty && !$0.isFollowing && $0.flights.isEmpty
+            $0.compared == $0.occasions && $0.hints.isEmpty && $0.following.isEmpty
+                && $0.flights.isEmpty
         }
     }
 
     /// Notes that everything must be compared, also if a comparison is under way.
-    private func needComparison() { state.withLock { $0.occasions += 1 } }
+    func needComparison() { state.withLock { $0.occasions += 1 } }
 
     // MARK: - Running
 
@@ -93,89 +96,24 @@ final class ChangeFeed: Sendable {
         }
     }
 
-    /// Reaches the container for the first time or again.
-    func connect() async throws(CloudFSError) {
-        let record = try await pool.engine {
-            try self.catalog.read { try $0.containers() }.first { $0.id == self.container }
-        }
-        guard let record else { throw CloudFSError(.internalFailure, "the container is unknown") }
-        let identity = try await applier.provider.connect(
-            expecting: ContainerExpectation(identity: record.identity, hasItems: record.hasItems)
-        )
-        if record.identity != identity {
-            try await pool.engine {
-                try self.catalog.write { try $0.setContainer(self.container, identity: identity) }
-            }
-        }
-        connection.setQuota(try await applier.provider.quota())
-        noteConnected()
-    }
-
-    private func noteConnected() {
-        connection.didConnect()
-        onConnect()
-        failed.noteConnected()
-    }
-
-    private func stayConnected() async {
-        var delay = Duration.seconds(1)
-        while !Task.isCancelled {
-            do throws(CloudFSError) {
-                try await connect()
-                logger.info("the cloud is reached")
-                delay = .seconds(1)
-                try await follow()
-            } catch {
-                if Task.isCancelled { return }
-                connection.didFail(error)
-                logger.notice("the cloud cannot be reached", metadata: ["error": "\(error)"])
-            }
-            await pause(delay)
-            delay = min(delay * 2, .seconds(15))
-        }
-    }
-
-    /// Tries the cloud again after any request found it out of reach: the feed itself may be
-    /// waiting quietly and never hear of it.
-    private func probe() async {
-        while !Task.isCancelled {
-            await connection.lost.wait()
-            var delay = Duration.milliseconds(200)
-            while !Task.isCancelled, !connection.isOnline {
-                await pause(delay)
-                delay = min(delay * 2, .seconds(15))
-                do throws(CloudFSError) {
-                    try await connect()
-                } catch {
-                    logger.debug("still out of reach", metadata: ["error": "\(error)"])
-                }
-            }
-            compareIfNeeded()
-        }
-    }
-
-    /// Goes on with a comparison that stopped when the cloud went out of reach.
-    private func compareIfNeeded() {
-        if !hasCompared { scanNeeded.raise() }
-    }
-
-    private func pause(_ delay: Duration) async {
+    func pause(_ delay: Duration) async {
         // A cancelled pause ends early, and so does the loop around it.
         try? await Task.sleep(for: delay)
     }
 
-    private func follow() async throws(CloudFSError) {
-        var anchor = try await applier.provider.changes(after: nil).anchor
-        needComparison()
-        scanNeeded.raise()
-        while !Task.isCancelled {
-            let page = try await applier.provider.changes(after: anchor)
-            try await note(page.hints)
-            anchor = page.anchor
-            if !connection.isOnline {
-                noteConnected()
-                compareIfNeeded()
-            }
+    /// Everything that the cloud told up to there is among the hints.
+    func noteHeard(upTo anchor: SyncAnchor) { state.withLock { $0.anchor = anchor } }
+
+    /// Folders whose news came before this call and is not compared yet; `nil` when that may be all.
+    ///
+    /// - Parameter listed: Folders that the caller is listing itself.
+    func foldersWithNews(besides listed: Set<ItemID>) async throws(CloudFSError) -> Set<ItemID>? {
+        let (anchor, occasions) = state.withLock { ($0.anchor, $0.occasions) }
+        guard let anchor else { return [] }
+        try await note(try await applier.provider.news(after: anchor).hints)
+        return state.withLock { state in
+            guard state.occasions == occasions else { return nil }
+            return state.hints.union(state.following.subtracting(listed))
         }
     }
 
@@ -356,7 +294,7 @@ final class ChangeFeed: Sendable {
             let batch = state.withLock { state in
                 let batch = state.hints.prefix(256)
                 state.hints.subtract(batch)
-                state.isFollowing = !batch.isEmpty
+                state.following = Set(batch)
                 return Array(batch)
             }
             guard !batch.isEmpty else {

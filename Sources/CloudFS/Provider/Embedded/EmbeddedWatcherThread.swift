@@ -8,7 +8,8 @@ import Glibc
 final class EmbeddedWatcherThread: Sendable {
     private let wakeUp: EmbeddedDescriptor
 
-    /// Starts the thread, whose `body` must return when its descriptor becomes readable.
+    /// Starts the thread, whose `body` looks at its feed when its descriptor becomes readable: there
+    /// is a question, or the feed has ended and so must the thread.
     init(_ body: @escaping @Sendable (_ wakeUp: EmbeddedDescriptor) -> Void) throws(CloudFSError) {
         do {
             wakeUp = EmbeddedDescriptor(
@@ -40,10 +41,10 @@ final class EmbeddedWatcherThread: Sendable {
         pthread_detach(thread)
     }
 
-    /// Asks the thread to end; it does so on its own.
-    func stop() {
+    /// Has the thread look at its feed.
+    func wake() {
         var one: UInt64 = 1
-        // Fails only when the counter is full, and then the thread has been woken long ago.
+        // Fails only when the counter is full, and then the thread is awake.
         _ = write(wakeUp.rawValue, &one, 8)
     }
 
