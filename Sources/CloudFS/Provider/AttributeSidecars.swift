@@ -186,10 +186,40 @@ final class AttributeSidecars: ProviderLayer {
         try await base.delete(path, base: Self.plain(version))
     }
 
+    /// How many sidecars are asked for at once, as a folder may have one for each of its items.
+    private static let parallelReads = 16
+
     private func whole(_ items: [RemoteItem]) async throws(CloudFSError) -> [RemoteItem] {
-        var items = items
-        for index in items.indices { items[index] = try await whole(items[index]) }
-        return items
+        let apart = items.indices.filter { items[$0].attributes[RemoteAttribute.elsewhere] != nil }
+        guard !apart.isEmpty else { return items }
+        var completed = items
+        var failure: CloudFSError?
+        await withTaskGroup(of: (Int, Result<RemoteItem, CloudFSError>).self) { group in
+            var left = apart[...]
+            var running = 0
+            while true {
+                while running < Self.parallelReads, failure == nil, let index = left.popFirst() {
+                    group.addTask { (index, await self.outcome(items[index])) }
+                    running += 1
+                }
+                guard let (index, result) = await group.next() else { return }
+                running -= 1
+                switch result {
+                case .success(let item): completed[index] = item
+                case .failure(let error): failure = error
+                }
+            }
+        }
+        if let failure { throw failure }
+        return completed
+    }
+
+    private func outcome(_ item: RemoteItem) async -> Result<RemoteItem, CloudFSError> {
+        do throws(CloudFSError) {
+            return .success(try await whole(item))
+        } catch {
+            return .failure(error)
+        }
     }
 
     /// An item with the attributes that lie elsewhere.

@@ -140,6 +140,29 @@ import Testing
         #expect(faulty.forgetFaults() == 0)
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `those of a folder are asked for together, and not all at once`() async throws {
+        let plain = try await ContractedProvider.embedded.make()
+        let fixture = Self.on(Self.device(plain), plain)
+        for number in 0..<40 {
+            var attributes = Self.large("a")
+            attributes["user.number"] = Array("\(number)".utf8)
+            _ = try await fixture.upload([1], to: "\(number)", attributes: attributes)
+        }
+        let faulty = FaultyProvider(plain.provider)
+        let other = AttributeSidecars(faulty, logger: Logger(label: "test"))
+        faulty.hang([.sidecars])
+        let listing = Task { try await other.children(of: .root, after: nil).items }
+        await faulty.waitForCall(16, of: .sidecars)
+        #expect(faulty.count(of: .sidecars) == 16)
+        faulty.release()
+        let items = try await listing.value
+        #expect(items.count == 40)
+        for item in items {
+            #expect(item.attributes["user.number"] == item.name.bytes)
+        }
+    }
+
     @Test func `what cannot be read now is not taken for absent`() async throws {
         let plain = try await ContractedProvider.embedded.make()
         let faulty = FaultyProvider(plain.provider)

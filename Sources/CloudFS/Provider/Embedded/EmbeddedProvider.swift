@@ -13,6 +13,9 @@ public final class EmbeddedProvider: CloudProvider {
         .changeFeed, .hearsAll, .stableIDs, .digests, .conditionalUpload, .folderMove, .quota,
     ]
 
+    /// What file systems have at least: ext4 has 4 KiB for all attributes of a file, our own too.
+    public let attributeRoom = 2_048
+
     let gate: EmbeddedGate
     let device: EmbeddedDeviceName
     let pool: BlockingPool

@@ -73,20 +73,14 @@ struct EmbeddedSidecars: SidecarStore {
     }
 
     private static func bytes(of file: EmbeddedDescriptor, atMost limit: Int) throws -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: limit + 1)
-        var filled = 0
-        while filled < bytes.count {
+        var bytes: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 65_536)
+        while bytes.count <= limit {
             let count = try EmbeddedSystem.check("read") {
-                bytes.withUnsafeMutableBytes {
-                    Glibc.read(
-                        file.rawValue,
-                        $0.baseAddress?.advanced(by: filled),
-                        $0.count - filled
-                    )
-                }
+                piece.withUnsafeMutableBytes { Glibc.read(file.rawValue, $0.baseAddress, $0.count) }
             }
-            if count == 0 { return Array(bytes[..<filled]) }
-            filled += count
+            if count == 0 { return bytes }
+            bytes += piece[..<count]
         }
         throw SidecarName.tooLarge(limit)
     }
@@ -110,8 +104,5 @@ struct EmbeddedSidecars: SidecarStore {
 }
 
 extension EmbeddedProvider {
-    /// What file systems have at least: ext4 has 4 KiB for all attributes of a file, our own too.
-    public var attributeRoom: Int { 2_048 }
-
     public var sidecars: (any SidecarStore)? { EmbeddedSidecars(provider: self) }
 }
