@@ -104,7 +104,7 @@ final class ChangeFeed: Sendable {
     /// Everything that the cloud told up to there is among the hints.
     func noteHeard(upTo anchor: SyncAnchor) { state.withLock { $0.anchor = anchor } }
 
-    /// Folders whose news came before this call and is not compared yet; `nil` when that may be all.
+    /// Folders whose news came before this call and is not compared yet; `nil` for all of them.
     ///
     /// - Parameter listed: Folders that the caller is listing itself.
     func foldersWithNews(besides listed: Set<ItemID>) async throws(CloudFSError) -> Set<ItemID>? {

@@ -8,8 +8,10 @@ import Glibc
 final class EmbeddedWatcherThread: Sendable {
     private let wakeUp: EmbeddedDescriptor
 
-    /// Starts the thread, whose `body` looks at its feed when its descriptor becomes readable: there
-    /// is a question, or the feed has ended and so must the thread.
+    /// Starts the thread.
+    ///
+    /// Its `body` looks at its feed when its descriptor becomes readable: there is a question, or
+    /// the feed has ended and so must the thread.
     init(_ body: @escaping @Sendable (_ wakeUp: EmbeddedDescriptor) -> Void) throws(CloudFSError) {
         do {
             wakeUp = EmbeddedDescriptor(
