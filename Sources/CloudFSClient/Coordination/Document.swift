@@ -305,7 +305,13 @@ public actor Document<Content: DocumentContent>: FilePresenter {
         guard !state.contains(.closed), FileIdentity(presentedItemURL) != known else { return }
         guard !hasUnsavedChanges else { return state.formUnion([.inConflict]) }
         // A file that cannot be read now is read with its next change; edits then find out.
-        try? await revert()
+        try? await coordinator.coordinate(readingItemAt: presentedItemURL) { url in
+            // Asked again after the wait: what was edited meanwhile stays.
+            guard !hasUnsavedChanges else { return state.formUnion([.inConflict]) }
+            try read(url)
+            state.remove(.savingError)
+        }
+        await settleConflict()
     }
 }
 

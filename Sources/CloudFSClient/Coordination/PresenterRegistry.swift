@@ -26,46 +26,58 @@ final class PresenterRegistry: Sendable {
         let place = try DriveLocator.current().location(of: url.path(percentEncoded: false))
         let id = ObjectIdentifier(presenter)
         let (connected, isConnected) = AsyncThrowingStream.makeStream(of: Void.self)
-        let task = Task { [weak presenter] in
-            var path = place.path
-            var isAgain = false
-            while !Task.isCancelled {
-                do {
-                    for try await event in DriveClient(place.drive).present(
-                        PresenterOrder(path: path)
-                    ) {
-                        guard let presenter else { return }
-                        if event.kind == .presenting {
-                            self.note(event.id, of: id)
-                            isConnected.yield(())
-                            // What happened in between was not told.
-                            if isAgain { await presenter.presentedItemDidChange() }
-                            isAgain = true
-                        } else {
-                            await self.pass(event, to: presenter, id, place.drive)
-                        }
-                        if event.kind == .didMove, let moved = event.path { path = moved }
-                    }
-                } catch {
-                    isConnected.finish(throwing: error)
-                    // Gone for good: there is nothing to be told any more.
-                    if case DriveClientError.failure(let failure) = error,
-                        failure.code == "notFound"
-                    {
-                        return
-                    }
+        // Begun under the lock: what the drive calls it is noted in the entry.
+        entries.withLock {
+            $0[id] = Entry(
+                task: Task { [weak presenter] in
+                    let drive = place.drive
+                    await self.follow({ presenter }, id, at: place.path, in: drive, isConnected)
                 }
-                // Another daemon takes over: it is told of the presenter again.
-                try? await Task.sleep(for: Self.pause)
-            }
+            )
         }
-        entries.withLock { $0[id] = Entry(task: task) }
         do {
             for try await _ in connected { return }
             throw CancellationError()
         } catch {
             remove(presenter)
             throw error
+        }
+    }
+
+    /// Passes on what the drive tells, until the presenter is gone or removed.
+    private func follow(
+        _ presenter: () -> (any FilePresenter)?,
+        _ id: ObjectIdentifier,
+        at first: DrivePath,
+        in drive: DriveAddress,
+        _ isConnected: AsyncThrowingStream<Void, any Error>.Continuation
+    ) async {
+        var path = first
+        var isAgain = false
+        while !Task.isCancelled {
+            do {
+                for try await event in DriveClient(drive).present(PresenterOrder(path: path)) {
+                    guard let presenter = presenter() else { return }
+                    if event.kind == .presenting {
+                        note(event.id, of: id)
+                        isConnected.yield(())
+                        // What happened in between was not told.
+                        if isAgain { await presenter.presentedItemDidChange() }
+                        isAgain = true
+                    } else {
+                        await pass(event, to: presenter, id, drive)
+                    }
+                    if event.kind == .didMove, let moved = event.path { path = moved }
+                }
+            } catch {
+                isConnected.finish(throwing: error)
+                // Gone for good: there is nothing to be told any more.
+                if case DriveClientError.failure(let failure) = error, failure.code == "notFound" {
+                    return
+                }
+            }
+            // Another daemon takes over: it is told of the presenter again.
+            try? await Task.sleep(for: Self.pause)
         }
     }
 
