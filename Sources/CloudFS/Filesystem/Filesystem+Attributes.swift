@@ -1,14 +1,6 @@
 import Glibc
 
 extension Filesystem {
-    /// Longest value of one attribute, in bytes; the kernel's `XATTR_SIZE_MAX`.
-    private static let longestValue = 65_536
-    /// Most bytes of all names and values of one item.
-    private static let mostBytes = 1 << 20
-    /// Most bytes of all names, with a zero each; the kernel's `XATTR_LIST_MAX`: of more none
-    /// could be listed.
-    private static let mostNameBytes = 65_536
-
     func attribute(_ name: String, of id: ItemID) throws(CloudFSError) -> [UInt8] {
         guard name.hasPrefix("user.") else {
             // Asked before every write, and by `ls -l` until it hears that there are none.
@@ -71,7 +63,7 @@ extension Filesystem {
         if AttributeName.isReserved(name) { return try trigger(name, value, id, caller) }
         try requireWritable()
         guard RemoteAttribute.isApplications(name) else { throw Self.notStored(id) }
-        guard value.count <= Self.longestValue else {
+        guard value.count <= AttributeLimits.longestValue else {
             throw CloudFSError(.attributeTooBig, "the value is longer than 64 KiB", item: id)
         }
         try changeAttributes(of: id, for: caller) { writer in
@@ -82,12 +74,9 @@ extension Filesystem {
             if flags & 2 != 0, attributes[name] == nil {
                 throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
             }
-            let others = attributes.filter { $0.key != name }
-                .reduce(0) { $0 + $1.key.utf8.count + $1.value.count }
-            let names = attributes.keys.filter { $0 != name }.reduce(0) { $0 + $1.utf8.count + 1 }
-            guard others + name.utf8.count + value.count <= Self.mostBytes,
-                names + name.utf8.count + 1 <= Self.mostNameBytes
-            else {
+            var changed = attributes
+            changed[name] = value
+            guard AttributeLimits.allow(changed) else {
                 throw CloudFSError(.attributesFull, "the item has too many attributes", item: id)
             }
             try writer.noteEditing(name, of: id)

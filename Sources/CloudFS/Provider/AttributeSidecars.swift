@@ -40,14 +40,12 @@ final class AttributeSidecars: ProviderLayer {
         to path: RemotePath,
         replacing version: ItemVersion?
     ) async throws(CloudFSError) -> RemoteItem {
-        try await whole(
-            try await fitting(source.attributes) { attributes async throws(CloudFSError) in
-                var source = source
-                source.attributes = attributes
-                let version = version.map(Self.plain)
-                return try await base.upload(source, to: path, replacing: version)
-            }
-        )
+        try await sending(source.attributes, over: version) {
+            attributes async throws(CloudFSError) in
+            var source = source
+            source.attributes = attributes
+            return try await base.upload(source, to: path, replacing: version.map(Self.plain))
+        }
     }
 
     public func setMetadata(
@@ -55,42 +53,85 @@ final class AttributeSidecars: ProviderLayer {
         at path: RemotePath,
         base version: ItemVersion
     ) async throws(CloudFSError) -> RemoteItem {
+        let plain = Self.plain(version)
         guard let attributes = update.attributes else {
-            return try await whole(
-                try await base.setMetadata(update, at: path, base: Self.plain(version))
-            )
+            return try await whole(try await base.setMetadata(update, at: path, base: plain))
         }
-        return try await whole(
-            try await fitting(attributes) { attributes async throws(CloudFSError) in
-                var update = update
-                update.attributes = attributes
-                return try await base.setMetadata(update, at: path, base: Self.plain(version))
-            }
-        )
+        return try await sending(attributes, over: version) {
+            attributes async throws(CloudFSError) in
+            var update = update
+            update.attributes = attributes
+            return try await base.setMetadata(update, at: path, base: plain)
+        }
     }
+
+    private typealias Request = ([String: [UInt8]]) async throws(CloudFSError) -> RemoteItem
 
     /// Sends attributes with their item, or in a sidecar if they do not fit there.
-    private func fitting(
+    ///
+    /// - Parameter version: What is replaced; `nil` for a new item.
+    private func sending(
         _ attributes: [String: [UInt8]],
-        _ send: ([String: [UInt8]]) async throws(CloudFSError) -> RemoteItem
+        over version: ItemVersion?,
+        _ send: Request
     ) async throws(CloudFSError) -> RemoteItem {
-        let total = attributes.reduce(0) { $0 + $1.key.utf8.count + $1.value.count }
-        guard let sidecars = base.sidecars, total > base.attributeRoom else {
-            return try await trying(attributes, send)
+        if let digest = version.flatMap(Self.lacked) {
+            return try await sending(attributes, beside: digest, send)
         }
-        return try await send(try await store(attributes, in: sidecars))
-    }
-
-    private func trying(
-        _ attributes: [String: [UInt8]],
-        _ send: ([String: [UInt8]]) async throws(CloudFSError) -> RemoteItem
-    ) async throws(CloudFSError) -> RemoteItem {
+        if !fits(attributes), let sidecars = base.sidecars {
+            return try await whole(try await send(try await store(attributes, in: sidecars)))
+        }
+        let item: RemoteItem
         do throws(CloudFSError) {
-            return try await send(attributes)
+            item = try await send(attributes)
         } catch {
             guard error.code == .attributesFull, let sidecars = base.sidecars else { throw error }
-            return try await send(try await store(attributes, in: sidecars))
+            item = try await send(try await store(attributes, in: sidecars))
         }
+        return try await whole(item)
+    }
+
+    /// Sends attributes of an item that has others, which nobody here has seen: they stay.
+    ///
+    /// - Returns: The item as it was sent; another version of it has all of its attributes, as
+    ///   soon as their sidecar is there.
+    private func sending(
+        _ attributes: [String: [UInt8]],
+        beside digest: String,
+        _ send: Request
+    ) async throws(CloudFSError) -> RemoteItem {
+        var sent = attributes
+        sent[RemoteAttribute.elsewhere] = Array(digest.utf8)
+        do throws(CloudFSError) {
+            guard fits(sent) else { throw Self.noPlace }
+            return Self.told(attributes, of: try await send(sent), lacking: digest)
+        } catch {
+            guard error.code == .attributesFull, let sidecars = base.sidecars,
+                let found = try await self.attributes(digest)
+            else { throw error }
+            let all = try await store(found.merging(attributes) { _, new in new }, in: sidecars)
+            return Self.told(attributes, of: try await send(all), lacking: digest)
+        }
+    }
+
+    private static let noPlace = CloudFSError(
+        .attributesFull,
+        "attributes from another device did not arrive, and these need their place"
+    )
+
+    private static func told(
+        _ attributes: [String: [UInt8]],
+        of item: RemoteItem,
+        lacking digest: String
+    ) -> RemoteItem {
+        var item = item
+        item.attributes = attributes
+        item.version.metadata += lackingMark + digest
+        return item
+    }
+
+    private func fits(_ attributes: [String: [UInt8]]) -> Bool {
+        attributes.reduce(0) { $0 + $1.key.utf8.count + $1.value.count } <= base.attributeRoom
     }
 
     /// - Returns: What the item gets in their place.
@@ -157,14 +198,27 @@ final class AttributeSidecars: ProviderLayer {
 
     // MARK: - Versions
 
-    /// At the end of the metadata's token of an item that lacks its sidecar.
+    /// In the metadata's token of an item that lacks its sidecar; behind it follows which, if its
+    /// name is one.
     private static let lackingMark = "?"
 
     /// A version as the provider below knows it.
     private static func plain(_ version: ItemVersion) -> ItemVersion {
-        guard version.metadata.hasSuffix(lackingMark) else { return version }
-        let token = String(version.metadata.dropLast(lackingMark.count))
+        guard let mark = mark(of: version) else { return version }
+        let token = String(version.metadata[..<mark])
         return ItemVersion(content: version.content, metadata: token)
+    }
+
+    /// The digest of the sidecar that an item lacked when a version was seen.
+    private static func lacked(_ version: ItemVersion) -> String? {
+        guard let mark = mark(of: version) else { return nil }
+        return digest(Array(version.metadata[mark...].dropFirst().utf8))
+    }
+
+    private static func mark(of version: ItemVersion) -> String.Index? {
+        guard let mark = version.metadata.lastIndex(of: "?") else { return nil }
+        let name = version.metadata[mark...].dropFirst()
+        return name.isEmpty || digest(Array(name.utf8)) != nil ? mark : nil
     }
 
     public func digest(
@@ -186,59 +240,85 @@ final class AttributeSidecars: ProviderLayer {
         try await base.delete(path, base: Self.plain(version))
     }
 
-    /// How many sidecars are asked for at once, as a folder may have one for each of its items.
+    /// How many sidecars are asked for at once, as a folder may name one for each of its items.
     private static let parallelReads = 16
 
     private func whole(_ items: [RemoteItem]) async throws(CloudFSError) -> [RemoteItem] {
-        let apart = items.indices.filter { items[$0].attributes[RemoteAttribute.elsewhere] != nil }
-        guard !apart.isEmpty else { return items }
-        var completed = items
+        let found = try await sidecars(of: items)
+        return items.map { whole($0, with: found) }
+    }
+
+    private func whole(_ item: RemoteItem) async throws(CloudFSError) -> RemoteItem {
+        try await whole([item])[0]
+    }
+
+    /// An item with the attributes that lie elsewhere.
+    private func whole(_ item: RemoteItem, with found: Sidecars) -> RemoteItem {
+        guard let name = item.attributes[RemoteAttribute.elsewhere] else { return item }
+        var item = item
+        item.attributes[RemoteAttribute.elsewhere] = nil
+        let digest = Self.digest(name)
+        guard let digest, let attributes = found[digest] else {
+            logger.notice(
+                "the attributes of an item are not in the cloud",
+                metadata: ["item.name": "\(item.name)"]
+            )
+            item.version.metadata += Self.lackingMark + (digest ?? "")
+            return item
+        }
+        // Not copied for each of the items that name it.
+        if item.attributes.isEmpty {
+            item.attributes = attributes
+        } else {
+            item.attributes.merge(attributes) { inside, _ in inside }
+        }
+        return item
+    }
+
+    /// Attributes by the names of their sidecars.
+    private typealias Sidecars = [String: [String: [UInt8]]]
+
+    /// Reads each sidecar that items name, once.
+    ///
+    /// - Throws: `offline` and the like: what cannot be read now is not taken for absent.
+    private func sidecars(of items: [RemoteItem]) async throws(CloudFSError) -> Sidecars {
+        let names = Set(
+            items.compactMap { $0.attributes[RemoteAttribute.elsewhere].flatMap(Self.digest) }
+        )
+        guard !names.isEmpty else { return [:] }
+        var found: Sidecars = [:]
         var failure: CloudFSError?
-        await withTaskGroup(of: (Int, Result<RemoteItem, CloudFSError>).self) { group in
-            var left = apart[...]
+        await withTaskGroup(of: Reading.self) { group in
+            var left = Array(names)[...]
             var running = 0
             while true {
-                while running < Self.parallelReads, failure == nil, let index = left.popFirst() {
-                    group.addTask { (index, await self.outcome(items[index])) }
+                while running < Self.parallelReads, failure == nil, let name = left.popFirst() {
+                    group.addTask { await self.reading(name) }
                     running += 1
                 }
-                guard let (index, result) = await group.next() else { return }
+                guard let reading = await group.next() else { return }
                 running -= 1
-                switch result {
-                case .success(let item): completed[index] = item
+                switch reading.result {
+                case .success(let attributes): found[reading.name] = attributes
                 case .failure(let error): failure = error
                 }
             }
         }
         if let failure { throw failure }
-        return completed
+        return found
     }
 
-    private func outcome(_ item: RemoteItem) async -> Result<RemoteItem, CloudFSError> {
+    private struct Reading: Sendable {
+        var name: String
+        var result: Result<[String: [UInt8]]?, CloudFSError>
+    }
+
+    private func reading(_ name: String) async -> Reading {
         do throws(CloudFSError) {
-            return .success(try await whole(item))
+            return Reading(name: name, result: .success(try await attributes(name)))
         } catch {
-            return .failure(error)
+            return Reading(name: name, result: .failure(error))
         }
-    }
-
-    /// An item with the attributes that lie elsewhere.
-    ///
-    /// - Throws: `offline` and the like: what cannot be read now is not taken for absent.
-    private func whole(_ item: RemoteItem) async throws(CloudFSError) -> RemoteItem {
-        guard let name = item.attributes[RemoteAttribute.elsewhere] else { return item }
-        var item = item
-        item.attributes[RemoteAttribute.elsewhere] = nil
-        guard let digest = Self.digest(name), let found = try await attributes(digest) else {
-            logger.notice(
-                "the attributes of an item are not in the cloud",
-                metadata: ["item.name": "\(item.name)"]
-            )
-            item.version.metadata += Self.lackingMark
-            return item
-        }
-        item.attributes.merge(found) { inside, _ in inside }
-        return item
     }
 
     /// - Returns: `nil` if the cloud has nothing of this name that can be read, or something else:
@@ -286,12 +366,16 @@ final class AttributeSidecars: ProviderLayer {
         }
     }
 
-    /// - Returns: `nil` for what is not of that form; what a cloud may not say is left out.
+    /// - Returns: `nil` for what is not of that form, or more than programs may set; what a cloud
+    ///   may not say is left out.
     private static func attributes(in bytes: [UInt8]) -> [String: [UInt8]]? {
-        let fields = try? JSONDecoder().decode([String: Data].self, from: Data(bytes))
-        return fields?.mapValues { Array($0) }.filter {
+        guard let fields = try? JSONDecoder().decode([String: Data].self, from: Data(bytes)) else {
+            return nil
+        }
+        let attributes = fields.mapValues { Array($0) }.filter {
             RemoteAttribute.isSynced($0.key) && $0.key != RemoteAttribute.elsewhere
         }
+        return AttributeLimits.allowFromCloud(attributes) ? attributes : nil
     }
 
     /// - Returns: `nil` for what is no hash.

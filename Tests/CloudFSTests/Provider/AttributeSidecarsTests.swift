@@ -1,4 +1,5 @@
 import CloudFSTestSupport
+import Crypto
 import Logging
 import Testing
 
@@ -105,23 +106,120 @@ import Testing
         let plain = try await ContractedProvider.embedded.make()
         let fixture = Self.on(Self.device(plain), plain)
         let sent = try await fixture.upload([1], to: "file", attributes: Self.large("a"))
-        let inside = try await plain.item("file").attributes[RemoteAttribute.elsewhere] ?? []
-        let name = SidecarName(room: .attributes, name: String(decoding: inside, as: UTF8.self))
-        let sidecars = try #require(plain.provider.sidecars)
-        let bytes = try #require(try await sidecars.read(name, atMost: 1 << 20))
-        try await sidecars.remove(name)
+        let away = try await Away(from: plain, item: "file")
         // What another device sees of a directory that is copied by another tool.
         let other = Self.on(Self.device(plain), plain)
         let early = try await other.item("file")
         #expect(early.attributes == [:] && early.version != sent.version)
         #expect(try await other.fetch("file", early.version) == [1])
-        try await sidecars.write(bytes, to: name)
+        try await away.comeBack()
         #expect(try await other.item("file") == sent)
-        // Whoever knows the early one can change and remove the item all the same.
+    }
+
+    @Test(arguments: ContractedProvider.allCases)
+    func `attributes that nobody here has seen stay, whatever is sent`(
+        kind: ContractedProvider
+    ) async throws {
+        let plain = try await kind.make()
+        let fixture = Self.on(Self.device(plain), plain)
+        _ = try await fixture.upload([1], to: "file", attributes: Self.large("a"))
+        let away = try await Away(from: plain, item: "file")
+        let other = Self.on(Self.device(plain), plain)
+        let early = try await other.item("file")
+        #expect(early.attributes == [:])
+        // Times, an attribute of its own, and content.
         let path = try ProviderFixture.path("file")
         let update = MetadataUpdate(attributes: ["user.a": [1]])
         let changed = try await other.provider.setMetadata(update, at: path, base: early.version)
         #expect(changed.attributes == ["user.a": [1]])
+        #expect(try await other.item("file").attributes == ["user.a": [1]])
+        let sent = try await other.upload(
+            [2],
+            to: "file",
+            replacing: changed.version,
+            attributes: ["user.a": [2]]
+        )
+        // There is no room beside the place of those that are not here.
+        await expectError(.attributesFull) {
+            try await other.upload(
+                [3],
+                to: "file",
+                replacing: sent.version,
+                attributes: Self.large("b")
+            )
+        }
+        try await away.comeBack()
+        var all = Self.large("a")
+        all["user.a"] = [2]
+        let whole = try await other.item("file")
+        #expect(whole.attributes == all)
+        // Whoever was told less is told that there is more.
+        #expect(whole.version != sent.version)
+        #expect(try await other.fetch("file", whole.version) == [2])
+        // Who still knows nothing of them adds as much as there is, and removes what was seen.
+        let late = Self.on(Self.device(plain), plain)
+        let third = try await late.upload(
+            [3],
+            to: "file",
+            replacing: sent.version,
+            attributes: ["user.b": Self.large("b")["user.notes"] ?? []]
+        )
+        all["user.a"] = nil
+        all["user.b"] = Self.large("b")["user.notes"]
+        #expect(try await late.item("file").attributes == all)
+        #expect(try await late.item("file").version != third.version)
+    }
+
+    /// A sidecar that another tool has not copied yet.
+    private struct Away {
+        let sidecars: any SidecarStore
+        let name: SidecarName
+        let bytes: [UInt8]
+
+        init(from plain: ProviderFixture, item: String) async throws {
+            let inside = try await plain.item(item).attributes[RemoteAttribute.elsewhere] ?? []
+            name = SidecarName(room: .attributes, name: String(decoding: inside, as: UTF8.self))
+            sidecars = try #require(plain.provider.sidecars)
+            bytes = try #require(try await sidecars.read(name, atMost: 1 << 20))
+            try await sidecars.remove(name)
+        }
+
+        func comeBack() async throws { try await sidecars.write(bytes, to: name) }
+    }
+
+    @Test func `a sidecar with more than programs could have set is none`() async throws {
+        let plain = try await ContractedProvider.embedded.make()
+        let many = (0..<20_000).map { "\"user.\($0)\":\"\"" }.joined(separator: ",")
+        let long = "\"user.a\":\"\(String(repeating: "AAAA", count: 30_000))\""
+        let much = (0..<50).map { number in
+            "\"user.\(number)\":\"\(String(repeating: "AAAA", count: 20_000))\""
+        }.joined(separator: ",")
+        for (number, text) in [many, long, much].enumerated() {
+            let bytes = Array("{\(text)}".utf8)
+            let digest = Hexadecimal.text(SHA256.hash(data: bytes))
+            let name = SidecarName(room: .attributes, name: digest)
+            try await plain.provider.sidecars?.write(bytes, to: name)
+            try await plain.upload(
+                [1],
+                to: "\(number)",
+                attributes: [RemoteAttribute.elsewhere: Array(digest.utf8)]
+            )
+        }
+        let items = try await Self.device(plain).children(of: .root, after: nil).items
+        #expect(items.map(\.attributes) == [[:], [:], [:]])
+    }
+
+    @Test func `a sidecar that many items name is read once`() async throws {
+        let plain = try await ContractedProvider.embedded.make()
+        let fixture = Self.on(Self.device(plain), plain)
+        for number in 0..<20 {
+            _ = try await fixture.upload([1], to: "\(number)", attributes: Self.large("a"))
+        }
+        let faulty = FaultyProvider(plain.provider)
+        let other = AttributeSidecars(faulty, logger: Logger(label: "test"))
+        let items = try await other.children(of: .root, after: nil).items
+        #expect(items.allSatisfy { $0.attributes == Self.large("a") } && items.count == 20)
+        #expect(faulty.count(of: .sidecars) == 1)
     }
 
     @Test func `a sidecar that can never be read keeps no folder from being listed`()
