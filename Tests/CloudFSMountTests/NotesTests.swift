@@ -198,9 +198,10 @@ struct NotesTests {
                 #expect(try await drive.names() == ["book.notebook"])
                 try await drive.drain()
                 try await eventually("the other device has all", within: .seconds(20)) {
-                    try await second.text("book.notebook/notes.txt") == "one\ntheirs\nours\n"
+                    guard try await second.names() == ["book.notebook"] else { return false }
+                    return try await second.text("book.notebook/notes.txt")
+                        == "one\ntheirs\nours\n"
                 }
-                #expect(try await second.names() == ["book.notebook"])
             }
         }
     }

@@ -19,13 +19,16 @@ final class ChangeFeed: Sendable {
     private let hinted = Signal()
     let scanNeeded = Signal()
     let failed = FailedListings()
+    let missing = MissingItems()
+    /// Raised when what was heard of the cloud may be compared.
+    let compared = Signal()
     let sketched = FolderQueue(limit: looksLimit)
 
     private struct State {
         /// Folders to be listed again soon.
         var hints: Set<ItemID> = []
-        /// Some that were hinted at and are being listed.
-        var following: Set<ItemID> = []
+        /// Whether some that were hinted at are being listed.
+        var isFollowing = false
         /// Up to where the cloud's news is among the hints.
         var anchor: SyncAnchor?
         /// Folders whose listing met something that this machine was changing itself.
@@ -67,12 +70,19 @@ final class ChangeFeed: Sendable {
     var hasCompared: Bool { state.withLock { $0.compared == $0.occasions } }
 
     /// Whether nothing that was heard of the cloud waits to be compared.
-    var isCurrent: Bool {
-        state.withLock {
-            $0.compared == $0.occasions && $0.hints.isEmpty && $0.following.isEmpty
-                && $0.flights.isEmpty
-        }
+    var isCompared: Bool {
+        failed.isEmpty
+            && state.withLock {
+                $0.compared == $0.occasions && $0.hints.isEmpty && !$0.isFollowing
+            }
     }
+
+    /// Whether the catalog is as the cloud is, as far as was heard.
+    var isCurrent: Bool {
+        isCompared && missing.isEmpty && state.withLock { $0.flights.isEmpty }
+    }
+
+    var hasStableIDs: Bool { applier.provider.capabilities.contains(.stableIDs) }
 
     /// Notes that everything must be compared, also if a comparison is under way.
     func needComparison() { state.withLock { $0.occasions += 1 } }
@@ -85,6 +95,7 @@ final class ChangeFeed: Sendable {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.followHints() }
                 group.addTask { await self.scanWhenNeeded() }
+                group.addTask { await self.settleMissing() }
                 group.addTask { await self.lookAtSketches() }
                 group.addTask { await self.listFailedAgain() }
                 group.addTask { await self.stayConnected() }
@@ -104,17 +115,10 @@ final class ChangeFeed: Sendable {
     /// Everything that the cloud told up to there is among the hints.
     func noteHeard(upTo anchor: SyncAnchor) { state.withLock { $0.anchor = anchor } }
 
-    /// Folders whose news came before this call and is not compared yet; `nil` for all of them.
-    ///
-    /// - Parameter listed: Folders that the caller is listing itself.
-    func foldersWithNews(besides listed: Set<ItemID>) async throws(CloudFSError) -> Set<ItemID>? {
-        let (anchor, occasions) = state.withLock { ($0.anchor, $0.occasions) }
-        guard let anchor else { return [] }
+    /// Notes as hints what changed before this call.
+    func hearNews() async throws(CloudFSError) {
+        guard let anchor = state.withLock({ $0.anchor }) else { return }
         try await note(try await applier.provider.news(after: anchor).hints)
-        return state.withLock { state in
-            guard state.occasions == occasions else { return nil }
-            return state.hints.union(state.following.subtracting(listed))
-        }
     }
 
     /// Takes all hints of a page together: an item that moved is in two of them.
@@ -168,9 +172,11 @@ final class ChangeFeed: Sendable {
         }
     }
 
-    /// Lists a folder and applies all of it, deletions too, before returning.
+    /// Lists a folder and applies all of it before returning; deletions too, but for those that
+    /// take long to be certain of.
     func refresh(_ folder: ItemID) async throws(CloudFSError) {
         try await process([folder], depth: .few)
+        await untilSettled(folder)
     }
 
     /// Makes sure that the children of a folder are known.
@@ -252,7 +258,7 @@ final class ChangeFeed: Sendable {
     private static let looksLimit = 10_000
     private static let movingPause = Duration.milliseconds(100)
 
-    private var clocks: Clocks { applier.files.clocks }
+    var clocks: Clocks { applier.files.clocks }
 
     private func enqueueUnlisted(_ outcome: RemoteApplier.Outcome) {
         if !outcome.unlisted.isEmpty { scanNeeded.raise() }
@@ -273,12 +279,16 @@ final class ChangeFeed: Sendable {
                 do throws(CloudFSError) {
                     let outcome = try await self.applier.refresh(folder, depth: depth)
                     self.noteSkipped(outcome.skipped, in: folder)
+                    if self.hasStableIDs { self.missing.note(outcome.missing, in: folder) }
                     if outcome.isBlurred { self.noteBlurred(folder) }
                     if !outcome.doubted.isEmpty { self.hint(outcome.doubted) }
                     try await self.lookWhereTheyAre()
                     return .success(outcome)
                 } catch {
-                    if error.code == .notFound { self.noteSkipped([], in: folder) }
+                    if error.code == .notFound {
+                        self.noteSkipped([], in: folder)
+                        self.missing.note([], in: folder)
+                    }
                     return .failure(error)
                 }
             }
@@ -294,10 +304,11 @@ final class ChangeFeed: Sendable {
             let batch = state.withLock { state in
                 let batch = state.hints.prefix(256)
                 state.hints.subtract(batch)
-                state.following = Set(batch)
+                state.isFollowing = !batch.isEmpty
                 return Array(batch)
             }
             guard !batch.isEmpty else {
+                compared.raise()
                 await hinted.wait()
                 continue
             }
@@ -321,6 +332,7 @@ final class ChangeFeed: Sendable {
                 if !hasCompared {
                     if let known { try await compareAll(through: known) }
                     state.withLock { $0.compared = occasion }
+                    compared.raise()
                     let sketched = try await pool.engine {
                         try self.catalog.read {
                             try $0.sketchedFolders(itemLimit: Self.firstDetails)
@@ -375,8 +387,6 @@ final class ChangeFeed: Sendable {
             failed.noteSuccess()
         } catch {
             connection.didFail(error)
-            // What could not be listed is compared again after the next connection.
-            needComparison()
             failed.add(batch, isAll: false)
             logger.notice("listing stopped", metadata: ["error": "\(error)"])
         }

@@ -182,13 +182,13 @@ final class EmbeddedWatcher {
             beforeReading?()
             try readEvents()
         }
+        if ready == 0, isPolling, hints.due == nil { hint(.subtree(.root)) }
+        if let due = hints.due, ContinuousClock.now >= due { try publish() }
         if isRootLost {
             // Says what happened, if it can be told; the path may lead to another folder by now.
             _ = try gate.enter()
             throw CloudFSError(.offline, "the cloud directory was moved or removed")
         }
-        if ready == 0, isPolling, hints.due == nil { hint(.subtree(.root)) }
-        if let due = hints.due, ContinuousClock.now >= due { try publish() }
         return true
     }
 
@@ -201,7 +201,11 @@ final class EmbeddedWatcher {
     }
 
     private func publish() throws {
-        if question != nil { try readAllEvents() }
+        if question != nil {
+            try readAllEvents()
+            // Nobody tells of what is not watched.
+            if isPolling { hint(.subtree(.root)) }
+        }
         // What left and did not arrive anywhere is outside now.
         for watch in movedAway.values { forget(watch) }
         movedAway = [:]
