@@ -46,13 +46,18 @@ struct OpenWithCommand: AsyncParsableCommand {
         var isDefault: Bool
     }
 
+    func validate() throws {
+        guard role == nil || application == nil else {
+            throw ValidationError("--role chooses what is listed, not how an application opens it")
+        }
+    }
+
     func run() async throws {
         let item = try await item()
         let type = item.contentType ?? "application/octet-stream"
         let applications = ApplicationList.installed()
         guard let name = application else {
-            let all = applications.applications(for: type)
-            return try list(all.filter { role == nil || $0.role.rawValue == role?.rawValue }, type)
+            return try list(applications.applications(for: type), type)
         }
         guard let chosen = applications.application(named: name) else {
             throw ValidationError(
@@ -72,14 +77,15 @@ struct OpenWithCommand: AsyncParsableCommand {
         return item
     }
 
-    private func list(_ applications: [DesktopEntry], _ type: String) throws {
+    private func list(_ all: [DesktopEntry], _ type: String) throws {
+        let applications = all.filter { role == nil || $0.role.rawValue == role?.rawValue }
         if json {
-            let listed = applications.enumerated().map { index, entry in
+            let listed = applications.map { entry in
                 Listed(
                     id: entry.id,
                     name: entry.name,
                     role: entry.role,
-                    isDefault: index == 0 && role == nil
+                    isDefault: entry.id == all.first?.id
                 )
             }
             return try Terminal.output.json(listed)

@@ -124,6 +124,7 @@ struct DesktopCache: Sendable {
     func remove(_ path: String) {
         let name = Self.name(Self.uri(of: path))
         for size in ThumbnailSize.allCases where texts(name, size)["Software"] == Self.maker {
+            // One that is not ours holds nothing of ours, though it may say so.
             guard let folder = try? openFolder(size).descriptor else { continue }
             unlinkat(folder, name, 0)
             close(folder)
@@ -133,6 +134,7 @@ struct DesktopCache: Sendable {
     /// What was written for a path that `isGone` says is no file any more is removed.
     func sweep(isGone: (_ path: String) -> Bool) {
         for size in ThumbnailSize.allCases {
+            // The desktop has none of that size, or it is not ours.
             guard let folder = try? openFolder(size, isMade: false).descriptor else { continue }
             defer { close(folder) }
             for name in Self.names(in: folder).prefix(Self.mostSwept) {

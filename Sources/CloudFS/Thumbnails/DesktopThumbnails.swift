@@ -37,6 +37,8 @@ final class DesktopThumbnails: Sendable {
     private static let mostFiles = 2_000
     /// How many pictures one program converts.
     private static let batch = 32
+    /// Large ones, of some MB each.
+    private static let largeBatch = 8
 
     let thumbnails: Thumbnails
     let cache: DesktopCache
@@ -203,7 +205,11 @@ final class DesktopThumbnails: Sendable {
         let seen = state.withLock { state in
             zip(ids, parents).filter { $1.map { state.filled[$0] != nil } ?? false }.map(\.0)
         }
-        try await fill(files: seen[...])
+        let sizes = try await drive.pool.engine { self.cache.sizes() }
+        for start in stride(from: 0, to: seen.count, by: Self.largeBatch) {
+            let batch = seen[start..<min(start + Self.largeBatch, seen.count)]
+            if let failure = try await fill(files: batch, sizes) { throw failure }
+        }
     }
 
     private func fill(_ folder: ItemID) async throws(CloudFSError) {
@@ -222,12 +228,16 @@ final class DesktopThumbnails: Sendable {
             state.filled[folder] = above
             if state.filled.count > Self.mostFilled { state.filled.removeFirst() }
         }
-        var start = files.startIndex
-        while start < files.endIndex, !Task.isCancelled {
-            let end = min(start + Self.batch, files.endIndex)
-            try await fill(files: files[start..<end])
-            start = end
+        var failure: CloudFSError?
+        var left = files[...]
+        while !left.isEmpty, !Task.isCancelled {
+            let sizes = try await drive.pool.engine { self.cache.sizes() }
+            let batch = left.prefix(sizes.allSatisfy(\.isSmall) ? Self.batch : Self.largeBatch)
+            left = left.dropFirst(batch.count)
+            // A folder of one size that cannot be written keeps nothing from the others.
+            if let failed = try await fill(files: batch, sizes) { failure = failed }
         }
+        if let failure { throw failure }
     }
 
     /// A picture, and every path under which file managers look for it.
@@ -239,13 +249,16 @@ final class DesktopThumbnails: Sendable {
         var sizes: [ThumbnailSize]
     }
 
-    private func fill(files: ArraySlice<ItemID>) async throws(CloudFSError) {
+    /// - Returns: Why something could not be written.
+    private func fill(
+        files: ArraySlice<ItemID>,
+        _ wanted: [ThumbnailSize]
+    ) async throws(CloudFSError) -> CloudFSError? {
         let jobs = try await drive.pool.engine {
-            let sizes = self.cache.sizes()
-            return try files.compactMap { try self.job($0, sizes) }
+            try files.compactMap { try self.job($0, wanted) }
         }
         let sizes = Set(jobs.flatMap(\.sizes)).sorted()
-        guard !jobs.isEmpty else { return }
+        guard !jobs.isEmpty else { return nil }
         let pictures = try await thumbnails.workshop.engine { () throws -> Pictures in
             try StagedFile.with(jobs.map(\.image.bytes), inFolder: self.staging) {
                 try self.thumbnails.maker.convert(self.staging, to: sizes)
@@ -260,7 +273,7 @@ final class DesktopThumbnails: Sendable {
                 try Announcement.make(of: shown, by: announcement)
             }
         }
-        if let failure { throw failure }
+        return failure
     }
 
     private typealias Pictures = [Int: [ThumbnailSize: [UInt8]]]

@@ -184,14 +184,17 @@ final class ThumbnailMaker: Sendable {
     private func bubblewrap() -> [String] {
         sandbox.withLock { sandbox in
             if let sandbox { return sandbox }
-            let words = Self.bubblewrap(hasSizes: Self.knowsSizes())
-            sandbox = words
+            let knowsSizes = Self.knowsSizes()
+            let words = Self.bubblewrap(hasSizes: knowsSizes ?? false)
+            // What was not said is asked again for the next picture.
+            if knowsSizes != nil { sandbox = words }
             return words
         }
     }
 
-    /// Whether this bubblewrap (0.7 or later) can limit a folder in memory.
-    private static func knowsSizes() -> Bool {
+    /// Whether this bubblewrap (0.7 or later) can limit a folder in memory; `nil` if it does not
+    /// say.
+    private static func knowsSizes() -> Bool? {
         let help = ChildRun(
             words: ["/usr/bin/bwrap", "--help"],
             environment: [:],
@@ -202,7 +205,7 @@ final class ThumbnailMaker: Sendable {
         do throws(ChildRun.Failure) {
             return String(decoding: try help.output(), as: UTF8.self).contains("--size ")
         } catch {
-            return false
+            return nil
         }
     }
 

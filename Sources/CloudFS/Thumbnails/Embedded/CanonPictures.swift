@@ -22,34 +22,39 @@ enum CanonPictures {
         var pictures: [EmbeddedPicture] = []
         let film = try media.first(["moov"]).content
         var turn = EmbeddedPicture.Turn.none
-        for own in try media.boxes(in: film) where try isOwned(own, by: owner, file) {
-            for box in try media.boxes(in: own.content.dropFirst(16)) {
-                if box.type == "CMT1" {
-                    turn = try TIFFPictures(file, at: box.content.lowerBound).turn()
-                } else if box.type == "THMB" {
-                    pictures += try jpeg(in: box.content, count: 8, file)
-                }
+        if let own = try first(of: media.boxes(in: film), ownedBy: owner, file) {
+            let boxes = try media.boxes(in: own.content.dropFirst(16))
+            if let tags = boxes.first(where: { $0.type == "CMT1" }) {
+                turn = try TIFFPictures(file, at: tags.content.lowerBound).turn()
+            }
+            if let small = boxes.first(where: { $0.type == "THMB" }) {
+                pictures += try jpeg(in: small.content, count: 8, file)
             }
         }
         // The larger one lies far behind.
         if want == .large || pictures.isEmpty {
-            for own in try media.boxes(in: film.upperBound..<file.size)
-            where try isOwned(own, by: previews, file) {
-                for box in try media.boxes(in: own.content.dropFirst(24)) where box.type == "PRVW" {
-                    pictures += try jpeg(in: box.content, count: 12, file)
+            let others = try media.boxes(in: film.upperBound..<file.size)
+            if let own = try first(of: others, ownedBy: previews, file) {
+                let boxes = try media.boxes(in: own.content.dropFirst(24))
+                if let large = boxes.first(where: { $0.type == "PRVW" }) {
+                    pictures += try jpeg(in: large.content, count: 12, file)
                 }
             }
         }
         return pictures.map { EmbeddedPicture(form: .jpeg, range: $0.range, turn: turn) }
     }
 
-    private static func isOwned(
-        _ box: MediaBoxes.Box,
-        by owner: [UInt8],
+    /// A file may say it of many; a camera says it of one.
+    private static func first(
+        of boxes: [MediaBoxes.Box],
+        ownedBy owner: [UInt8],
         _ file: KnownBytes
-    ) throws(KnownBytes.Stop) -> Bool {
-        guard box.type == "uuid", box.content.count >= 24 else { return false }
-        return try file.bytes(at: box.content.lowerBound, count: 16).elementsEqual(owner)
+    ) throws(KnownBytes.Stop) -> MediaBoxes.Box? {
+        for box in boxes where box.type == "uuid" && box.content.count >= 24 {
+            let own = try file.bytes(at: box.content.lowerBound, count: 16)
+            if own.elementsEqual(owner) { return box }
+        }
+        return nil
     }
 
     /// - Parameter count: Where in the box the length of the JPEG is written.

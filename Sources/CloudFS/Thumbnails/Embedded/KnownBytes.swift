@@ -47,7 +47,7 @@ struct KnownBytes: Sendable, Equatable {
         throw .lacking(start..<end)
     }
 
-    /// An unsigned number of 1 to 4 bytes.
+    /// An unsigned number of at most 7 bytes; of none it is 0, of 8 it may be negative.
     func number(
         at start: Int64,
         bytes count: Int64,
