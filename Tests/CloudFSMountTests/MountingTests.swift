@@ -96,12 +96,30 @@ struct MountingTests {
 
     @Test(.asRoot, .enabled(if: MountingTests.nobodyCanRun, "others cannot reach the binary"))
     func `another user than root mounts through fusermount3`() async throws {
+        try await Self.asNobody(Self.userScript) { cloud in
+            #expect(cloud.text("folder/new") == "new\n")
+            #expect(!cloud.exists("a"))
+        }
+    }
+
+    @Test(.asRoot, .enabled(if: MountingTests.nobodyCanRun, "others cannot reach the binary"))
+    func `a folder of the cloud that may not be listed hides no news of others`() async throws {
+        try await Self.asNobody(Self.closedScript) { cloud in
+            #expect(cloud.exists("closed") && !cloud.exists("open/file"))
+        }
+    }
+
+    /// Runs a script as a user who is nobody, in a folder with a cloud and a mountpoint.
+    private static func asNobody(
+        _ script: String,
+        _ check: (TestFolder) async throws -> Void
+    ) async throws {
         let folder = try Shell.makeTemporaryFolder()
         defer { Shell.removeTree(folder) }
         try TestFolder(folder).write("cloud/a", "1")
         try TestFolder(folder).makeFolder("drive")
         try TestFolder(folder).makeFolder("run")
-        try TestFolder(folder).write("script", Self.userScript)
+        try TestFolder(folder).write("script", Self.mounting + script)
         // A namespace of its own, as some machines let only root open /dev/fuse.
         let result = try await Shell.script(
             """
@@ -120,14 +138,47 @@ struct MountingTests {
             ]
         )
         #expect(result.status == 0, "\(result)")
-        let cloud = TestFolder(folder + "/cloud")
-        #expect(cloud.text("folder/new") == "new\n")
-        #expect(!cloud.exists("a"))
+        try await check(TestFolder(folder + "/cloud"))
     }
 
-    private static let userScript = """
+    private static let mounting = """
         umask 022
-        "$MOUNT" --state-dir state --quiet-time 50ms "local:$PWD/cloud" drive
+        start() { "$MOUNT" --state-dir state --quiet-time 50ms "local:$PWD/cloud" drive; }
+        eventually() {
+            for turn in $(seq 100); do
+                if "$@" 2> /dev/null; then return; fi
+                sleep 0.1
+            done
+            return 1
+        }
+        end() {
+            daemon=$(head -1 state/lock)
+            fusermount3 -u drive
+            eventually is_gone "$daemon"
+        }
+        is_gone() { ! kill -0 "$1"; }
+        is_absent() { [ ! -e "$1" ]; }
+
+        """
+
+    private static let closedScript = """
+        mkdir cloud/closed cloud/open
+        echo 1 > cloud/closed/file
+        echo 1 > cloud/open/file
+        start
+        [ "$(cat drive/closed/file drive/open/file | wc -c)" = 4 ]
+        end
+        chmod 000 cloud/closed
+        rm cloud/open/file
+        start
+        eventually is_absent drive/open/file
+        chmod 700 cloud/closed
+        eventually [ -e drive/closed/file ]
+        end
+        """
+
+    private static let userScript = """
+        start
         grep -F "$PWD/drive fuse.cloudfs rw,nosuid,nodev,relatime,user_id=65534" /proc/mounts
         [ "$(cat drive/a)" = 1 ]
         echo new > drive/new
@@ -136,13 +187,7 @@ struct MountingTests {
         mv drive/new drive/folder/
         rm drive/a
         (cd drive; ! fusermount3 -u "$OLDPWD/drive")
-        daemon=$(head -1 state/lock)
-        fusermount3 -u drive
-        for turn in $(seq 100); do
-            kill -0 "$daemon" 2> /dev/null || exit 0
-            sleep 0.1
-        done
-        exit 1
+        end
         """
 
     static let nobodyCanRun: Bool = {
