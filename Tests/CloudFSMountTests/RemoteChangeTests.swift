@@ -59,34 +59,6 @@ struct RemoteChangeTests {
         }
     }
 
-    @Test func `an item that moves in the cloud is there all the time`() async throws {
-        try await TestDrive.with(
-            prepare: Filling { cloud in
-                try cloud.write("folder/file", "bytes")
-                try cloud.makeFolder("other")
-            }
-        ) { drive in
-            let inode = try await drive.status("folder/file").inode
-            let identity = try await drive.itemID("folder/file")
-            var (folder, other) = ("folder", "other")
-            for _ in 0..<10 {
-                try drive.cloud.rename("\(folder)/file", to: "\(other)/file")
-                // Its folder is listed before anything is heard of where it went.
-                try await drive.run("cloudfs refresh \(folder)")
-                let link = try await drive.run("readlink .cloudfs/by-id/\(identity)")
-                #expect(["../../folder/file", "../../other/file"].contains(link))
-                (folder, other) = (other, folder)
-            }
-            try await eventually("it is where it went last", within: Self.soon) {
-                try await drive.has(["\(folder)/file"], not: ["\(other)/file"])
-            }
-            #expect(try await drive.status("\(folder)/file").inode == inode)
-            try drive.cloud.remove("\(folder)/file")
-            try await drive.run("cloudfs refresh \(folder)")
-            #expect(try await !drive.exists("\(folder)/file"))
-        }
-    }
-
     @Test func `a rename in the cloud moves the item and keeps what is here`() async throws {
         try await TestDrive.with(
             prepare: Filling { cloud in

@@ -55,7 +55,8 @@ struct VirtualFolderTests {
             func targets() async throws -> [String] {
                 try await drive.run(
                     """
-                    readlink .cloudfs/by-id/\(identity)
+                    # Between two listings a moved item can be in none of them.
+                    readlink .cloudfs/by-id/\(identity) || true
                     cd .cloudfs/favorites && for link in *; do readlink "$link" || true; done
                     """
                 ).split(separator: "\n").map(String.init)

@@ -240,12 +240,6 @@ extension FaultyProvider {
         }
     }
 
-    public func news(after anchor: SyncAnchor) async throws(CloudFSError) -> ChangePage {
-        try await request(.changes) { () async throws(CloudFSError) in
-            try await base.news(after: anchor)
-        }
-    }
-
     public func fetch(
         _ path: RemotePath,
         range: Range<Int64>,

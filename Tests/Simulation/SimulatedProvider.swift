@@ -157,14 +157,6 @@ final class SimulatedProvider: CloudProvider {
         return try await news(after: position)
     }
 
-    func news(after anchor: SyncAnchor) async throws(CloudFSError) -> ChangePage {
-        let count = cloud.newsCount
-        guard let position = Int(anchor.rawValue.dropFirst()), position <= count else {
-            return ChangePage(hints: [.subtree(.root)], anchor: SyncAnchor("a\(count)"))
-        }
-        return try await news(after: position)
-    }
-
     private func news(after position: Int) async throws(CloudFSError) -> ChangePage {
         let page = try await ask("news") { tree throws(CloudFSError) in
             let folders = tree.news[position...]

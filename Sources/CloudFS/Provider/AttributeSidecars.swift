@@ -109,7 +109,7 @@ final class AttributeSidecars: ProviderLayer {
             guard error.code == .attributesFull, let sidecars = base.sidecars,
                 let found = try await self.attributes(digest)
             else { throw error }
-            let all = try await store(found.merging(attributes) { _, new in new }, in: sidecars)
+            let all = try await store(Self.merged(attributes, over: found), in: sidecars)
             return Self.told(attributes, of: try await send(all), lacking: digest)
         }
     }
@@ -126,7 +126,7 @@ final class AttributeSidecars: ProviderLayer {
     ) -> RemoteItem {
         var item = item
         item.attributes = attributes
-        item.version.metadata += lackingMark + digest
+        item.version = lacking(digest, item.version)
         return item
     }
 
@@ -198,27 +198,31 @@ final class AttributeSidecars: ProviderLayer {
 
     // MARK: - Versions
 
-    /// In the metadata's token of an item that lacks its sidecar; behind it follows which, if its
-    /// name is one.
-    private static let lackingMark = "?"
+    /// Before and behind the name of the sidecar that an item lacks, if it is one, in front of the
+    /// token of its metadata: where listings tell the beginning of tokens only, it is asked again.
+    private static let lackingMark: Character = "?"
+
+    private static func lacking(_ digest: String?, _ version: ItemVersion) -> ItemVersion {
+        let mark = "\(lackingMark)\(digest ?? "")\(lackingMark)"
+        return ItemVersion(content: version.content, metadata: mark + version.metadata)
+    }
 
     /// A version as the provider below knows it.
     private static func plain(_ version: ItemVersion) -> ItemVersion {
         guard let mark = mark(of: version) else { return version }
-        let token = String(version.metadata[..<mark])
-        return ItemVersion(content: version.content, metadata: token)
+        return ItemVersion(content: version.content, metadata: mark.token)
     }
 
     /// The digest of the sidecar that an item lacked when a version was seen.
     private static func lacked(_ version: ItemVersion) -> String? {
-        guard let mark = mark(of: version) else { return nil }
-        return digest(Array(version.metadata[mark...].dropFirst().utf8))
+        mark(of: version).flatMap { digest(Array($0.name.utf8)) }
     }
 
-    private static func mark(of version: ItemVersion) -> String.Index? {
-        guard let mark = version.metadata.lastIndex(of: "?") else { return nil }
-        let name = version.metadata[mark...].dropFirst()
-        return name.isEmpty || digest(Array(name.utf8)) != nil ? mark : nil
+    private static func mark(of version: ItemVersion) -> (name: String, token: String)? {
+        guard version.metadata.first == lackingMark else { return nil }
+        let rest = version.metadata.dropFirst()
+        guard let end = rest.firstIndex(of: lackingMark) else { return nil }
+        return (String(rest[..<end]), String(rest[rest.index(after: end)...]))
     }
 
     public func digest(
@@ -263,16 +267,31 @@ final class AttributeSidecars: ProviderLayer {
                 "the attributes of an item are not in the cloud",
                 metadata: ["item.name": "\(item.name)"]
             )
-            item.version.metadata += Self.lackingMark + (digest ?? "")
+            item.version = Self.lacking(digest, item.version)
             return item
         }
         // Not copied for each of the items that name it.
-        if item.attributes.isEmpty {
-            item.attributes = attributes
-        } else {
-            item.attributes.merge(attributes) { inside, _ in inside }
-        }
+        item.attributes =
+            item.attributes.isEmpty ? attributes : Self.merged(item.attributes, over: attributes)
         return item
+    }
+
+    /// What was set by somebody who had not seen the others is added to them: tags one by one.
+    private static func merged(
+        _ attributes: [String: [UInt8]],
+        over others: [String: [UInt8]]
+    ) -> [String: [UInt8]] {
+        let tags = [others, attributes].compactMap { $0[TagList.attribute] }
+        var merged = others.merging(attributes) { _, new in new }
+        if tags.count == 2 {
+            merged[TagList.attribute] =
+                TagList.merged(
+                    base: TagList(attribute: []),
+                    ours: TagList(attribute: tags[1]),
+                    theirs: TagList(attribute: tags[0])
+                ).bytes
+        }
+        return merged
     }
 
     /// Attributes by the names of their sidecars.

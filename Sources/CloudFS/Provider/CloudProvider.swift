@@ -175,12 +175,6 @@ public protocol CloudProvider: Sendable {
     /// hint, `.subtree(.root)`.
     func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage
 
-    /// What changed after `anchor` and before this call; returns also when that is nothing.
-    ///
-    /// An item that a listing lacks may have moved to a folder that was listed before it did: this
-    /// tells which folders to look at. Complete where `hearsAll` is.
-    func news(after anchor: SyncAnchor) async throws(CloudFSError) -> ChangePage
-
     /// Delivers `range` of the file at `path` in pieces of at most 1 MiB, in order.
     ///
     /// - Returns: For a version known from a listing only, the item as the answer describes it, if
@@ -263,10 +257,6 @@ extension CloudProvider {
         of items: [RemoteItem],
         in folder: RemotePath
     ) async throws(CloudFSError) -> [RemoteItem] { items }
-
-    public func news(after anchor: SyncAnchor) async throws(CloudFSError) -> ChangePage {
-        ChangePage(hints: [], anchor: anchor)
-    }
 
     public func noteUse() {}
 

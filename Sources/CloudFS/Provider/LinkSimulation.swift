@@ -206,11 +206,6 @@ extension SimulatedLink {
         return try await base.changes(after: anchor)
     }
 
-    public func news(after anchor: SyncAnchor) async throws(CloudFSError) -> ChangePage {
-        try await request()
-        return try await base.news(after: anchor)
-    }
-
     public func digest(
         of path: RemotePath,
         version: ItemVersion

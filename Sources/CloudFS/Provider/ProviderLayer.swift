@@ -62,10 +62,6 @@ extension ProviderLayer {
         try await base.changes(after: anchor)
     }
 
-    public func news(after anchor: SyncAnchor) async throws(CloudFSError) -> ChangePage {
-        try await base.news(after: anchor)
-    }
-
     public func fetch(
         _ path: RemotePath,
         range: Range<Int64>,

@@ -5,10 +5,7 @@ extension ChangeFeed {
     /// How many folders are listed at once.
     private static let parallelListings = 16
 
-    /// Lists folders, and the new ones found in them.
-    ///
-    /// What they lack is removed: at once where it cannot have moved, and by `settleMissing` where
-    /// it can.
+    /// Lists folders, and the new ones found in them; then removes what none of them has.
     ///
     /// - Parameter isFresh: Whether a listing that runs already does not count.
     func process(
@@ -17,7 +14,7 @@ extension ChangeFeed {
         isFresh: Bool = true
     ) async throws(CloudFSError) {
         let asked = Set(folders)
-        var lacking: [(folder: ItemID, items: [BaseRecord])] = []
+        var missing: [Missing] = []
         var queue = Deque(folders)
         var sketched: [ItemID] = []
         var failure: CloudFSError?
@@ -35,7 +32,7 @@ extension ChangeFeed {
                 running -= 1
                 switch listing.result {
                 case .success(let outcome):
-                    if !hasStableIDs { lacking.append((listing.folder, outcome.missing)) }
+                    missing.append(Missing(folder: listing.folder, items: outcome.missing))
                     queue += outcome.unlisted
                     if outcome.hasSketches, depth == .few { sketched.append(listing.folder) }
                 case .failure(let error)
@@ -56,9 +53,13 @@ extension ChangeFeed {
             throw CloudFSError(.cancelled, "comparing with the cloud was ended")
         }
         if !sketched.isEmpty { noteSketches(in: sketched) }
-        for (folder, items) in lacking where !items.isEmpty {
-            try await remove(items, from: folder)
+        missing.removeAll { $0.items.isEmpty }
+        if failure == nil, !missing.isEmpty, applier.provider.capabilities.contains(.stableIDs) {
+            // What is missing may have moved into a folder that is new and being listed elsewhere.
+            try await scanUnlisted()
+            missing = withoutSkipped(missing)
         }
+        try await remove(missing)
         if let failure { throw failure }
     }
 
@@ -89,9 +90,34 @@ extension ChangeFeed {
         }
     }
 
-    /// Removes what a complete listing of a folder lacks.
-    func remove(_ lacking: [BaseRecord], from folder: ItemID) async throws(CloudFSError) {
-        var items = lacking
+    /// What the complete listing of a folder lacks.
+    private struct Missing: Sendable {
+        var folder: ItemID
+        var items: [BaseRecord]
+    }
+
+    /// Leaves out for now what was seen in another folder, whose listing had to skip it.
+    private func withoutSkipped(_ missing: [Missing]) -> [Missing] {
+        let skipped = self.skipped
+        guard !skipped.isEmpty else { return missing }
+        let sure = missing.map { listing in
+            let items = listing.items.filter { !skipped.contains($0.remoteID) }
+            return Missing(folder: listing.folder, items: items)
+        }
+        for (all, left) in zip(missing, sure) where left.items.count < all.items.count {
+            noteBlurred(all.folder)
+        }
+        return sure
+    }
+
+    private func remove(_ missing: [Missing]) async throws(CloudFSError) {
+        for listing in missing where !listing.items.isEmpty {
+            try await remove(listing)
+        }
+    }
+
+    private func remove(_ listing: Missing) async throws(CloudFSError) {
+        var items = listing.items
         let going = try await applier.count(items)
         if try await isMost(going) {
             logger.warning(
@@ -99,13 +125,11 @@ extension ChangeFeed {
                 metadata: ["items": "\(going)"]
             )
             try await connect()
-            let again = try await list(folder, depth: .names, isFresh: true).missing
-            let still = Set(again.map(\.item))
-            items.removeAll { !still.contains($0.item) }
+            items = try await list(listing.folder, depth: .names, isFresh: true).missing
         }
         logger.debug(
             "items are gone from the cloud",
-            metadata: ["folder.id": "\(folder)", "items": "\(items.map(\.item))"]
+            metadata: ["folder.id": "\(listing.folder)", "items": "\(items.map(\.item))"]
         )
         for folder in try await applier.remove(items) { noteBlurred(folder) }
     }

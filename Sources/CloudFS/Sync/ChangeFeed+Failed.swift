@@ -13,8 +13,6 @@ extension ChangeFeed {
             let (folders, isAll) = failed.take()
             if isAll { scanNeeded.raise() }
             if !folders.isEmpty { hint(Array(folders)) }
-            failed.endTaking()
-            compared.raise()
         }
     }
 }
@@ -24,8 +22,6 @@ final class FailedListings: Sendable {
     private struct State {
         var folders: Set<ItemID> = []
         var isAll = false
-        /// Whether some that were taken out are not hints yet.
-        var areTaken = false
         /// How often in a row something failed.
         var count = 0
     }
@@ -39,8 +35,6 @@ final class FailedListings: Sendable {
         longest: .seconds(60),
         certainPart: 0.5
     )
-
-    var isEmpty: Bool { state.withLock { $0.folders.isEmpty && !$0.isAll && !$0.areTaken } }
 
     func add(_ folders: [ItemID], isAll: Bool) {
         state.withLock { state in
@@ -70,12 +64,8 @@ final class FailedListings: Sendable {
 
     func take() -> (folders: Set<ItemID>, isAll: Bool) {
         state.withLock { state in
-            defer { (state.folders, state.isAll, state.areTaken) = ([], false, true) }
+            defer { (state.folders, state.isAll) = ([], false) }
             return (state.folders, state.isAll)
         }
-    }
-
-    func endTaking() {
-        state.withLock { $0.areTaken = false }
     }
 }

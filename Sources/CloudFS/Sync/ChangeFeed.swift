@@ -8,20 +8,17 @@ import Synchronization
 final class ChangeFeed: Sendable {
     let applier: RemoteApplier
     let connection: Connection
-    let container: ContainerID
+    private let container: ContainerID
     /// How long a listing of a folder counts as fresh.
     private let listingAge: Duration
     let root: ItemID
     let logger: Logger
     /// Called when the cloud is reached, for the first time or again.
-    let onConnect: @Sendable () -> Void
+    private let onConnect: @Sendable () -> Void
     private let state = Mutex(State())
     private let hinted = Signal()
     let scanNeeded = Signal()
     let failed = FailedListings()
-    let missing = MissingItems()
-    /// Raised when what was heard of the cloud may be compared.
-    let compared = Signal()
     let sketched = FolderQueue(limit: looksLimit)
 
     private struct State {
@@ -29,8 +26,6 @@ final class ChangeFeed: Sendable {
         var hints: Set<ItemID> = []
         /// Whether some that were hinted at are being listed.
         var isFollowing = false
-        /// Up to where the cloud's news is among the hints.
-        var anchor: SyncAnchor?
         /// Folders whose listing met something that this machine was changing itself.
         var blurred: Set<ItemID> = []
         /// What the last listings of folders left out: it may be missing elsewhere.
@@ -70,22 +65,14 @@ final class ChangeFeed: Sendable {
     var hasCompared: Bool { state.withLock { $0.compared == $0.occasions } }
 
     /// Whether nothing that was heard of the cloud waits to be compared.
-    var isCompared: Bool {
-        failed.isEmpty
-            && state.withLock {
-                $0.compared == $0.occasions && $0.hints.isEmpty && !$0.isFollowing
-            }
-    }
-
-    /// Whether the catalog is as the cloud is, as far as was heard.
     var isCurrent: Bool {
-        isCompared && missing.isEmpty && state.withLock { $0.flights.isEmpty }
+        state.withLock {
+            $0.compared == $0.occasions && $0.hints.isEmpty && !$0.isFollowing && $0.flights.isEmpty
+        }
     }
-
-    var hasStableIDs: Bool { applier.provider.capabilities.contains(.stableIDs) }
 
     /// Notes that everything must be compared, also if a comparison is under way.
-    func needComparison() { state.withLock { $0.occasions += 1 } }
+    private func needComparison() { state.withLock { $0.occasions += 1 } }
 
     // MARK: - Running
 
@@ -95,7 +82,6 @@ final class ChangeFeed: Sendable {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.followHints() }
                 group.addTask { await self.scanWhenNeeded() }
-                group.addTask { await self.settleMissing() }
                 group.addTask { await self.lookAtSketches() }
                 group.addTask { await self.listFailedAgain() }
                 group.addTask { await self.stayConnected() }
@@ -107,18 +93,90 @@ final class ChangeFeed: Sendable {
         }
     }
 
-    func pause(_ delay: Duration) async {
+    /// Reaches the container for the first time or again.
+    func connect() async throws(CloudFSError) {
+        let record = try await pool.engine {
+            try self.catalog.read { try $0.containers() }.first { $0.id == self.container }
+        }
+        guard let record else { throw CloudFSError(.internalFailure, "the container is unknown") }
+        let identity = try await applier.provider.connect(
+            expecting: ContainerExpectation(identity: record.identity, hasItems: record.hasItems)
+        )
+        if record.identity != identity {
+            try await pool.engine {
+                try self.catalog.write { try $0.setContainer(self.container, identity: identity) }
+            }
+        }
+        connection.setQuota(try await applier.provider.quota())
+        noteConnected()
+    }
+
+    private func noteConnected() {
+        connection.didConnect()
+        onConnect()
+        failed.noteConnected()
+    }
+
+    private func stayConnected() async {
+        var delay = Duration.seconds(1)
+        while !Task.isCancelled {
+            do throws(CloudFSError) {
+                try await connect()
+                logger.info("the cloud is reached")
+                delay = .seconds(1)
+                try await follow()
+            } catch {
+                if Task.isCancelled { return }
+                connection.didFail(error)
+                logger.notice("the cloud cannot be reached", metadata: ["error": "\(error)"])
+            }
+            await pause(delay)
+            delay = min(delay * 2, .seconds(15))
+        }
+    }
+
+    /// Tries the cloud again after any request found it out of reach: the feed itself may be
+    /// waiting quietly and never hear of it.
+    private func probe() async {
+        while !Task.isCancelled {
+            await connection.lost.wait()
+            var delay = Duration.milliseconds(200)
+            while !Task.isCancelled, !connection.isOnline {
+                await pause(delay)
+                delay = min(delay * 2, .seconds(15))
+                do throws(CloudFSError) {
+                    try await connect()
+                } catch {
+                    logger.debug("still out of reach", metadata: ["error": "\(error)"])
+                }
+            }
+            compareIfNeeded()
+        }
+    }
+
+    /// Goes on with a comparison that stopped when the cloud went out of reach.
+    private func compareIfNeeded() {
+        if !hasCompared { scanNeeded.raise() }
+    }
+
+    private func pause(_ delay: Duration) async {
         // A cancelled pause ends early, and so does the loop around it.
         try? await Task.sleep(for: delay)
     }
 
-    /// Everything that the cloud told up to there is among the hints.
-    func noteHeard(upTo anchor: SyncAnchor) { state.withLock { $0.anchor = anchor } }
-
-    /// Notes as hints what changed before this call.
-    func hearNews() async throws(CloudFSError) {
-        guard let anchor = state.withLock({ $0.anchor }) else { return }
-        try await note(try await applier.provider.news(after: anchor).hints)
+    private func follow() async throws(CloudFSError) {
+        var anchor = try await applier.provider.changes(after: nil).anchor
+        needComparison()
+        scanNeeded.raise()
+        while !Task.isCancelled {
+            let page = try await applier.provider.changes(after: anchor)
+            try await note(page.hints)
+            anchor = page.anchor
+            if !connection.isOnline {
+                noteConnected()
+                compareIfNeeded()
+            }
+        }
     }
 
     /// Takes all hints of a page together: an item that moved is in two of them.
@@ -172,11 +230,9 @@ final class ChangeFeed: Sendable {
         }
     }
 
-    /// Lists a folder and applies all of it before returning; deletions too, but for those that
-    /// take long to be certain of.
+    /// Lists a folder and applies all of it, deletions too, before returning.
     func refresh(_ folder: ItemID) async throws(CloudFSError) {
         try await process([folder], depth: .few)
-        await untilSettled(folder)
     }
 
     /// Makes sure that the children of a folder are known.
@@ -258,7 +314,7 @@ final class ChangeFeed: Sendable {
     private static let looksLimit = 10_000
     private static let movingPause = Duration.milliseconds(100)
 
-    var clocks: Clocks { applier.files.clocks }
+    private var clocks: Clocks { applier.files.clocks }
 
     private func enqueueUnlisted(_ outcome: RemoteApplier.Outcome) {
         if !outcome.unlisted.isEmpty { scanNeeded.raise() }
@@ -279,16 +335,12 @@ final class ChangeFeed: Sendable {
                 do throws(CloudFSError) {
                     let outcome = try await self.applier.refresh(folder, depth: depth)
                     self.noteSkipped(outcome.skipped, in: folder)
-                    if self.hasStableIDs { self.missing.note(outcome.missing, in: folder) }
                     if outcome.isBlurred { self.noteBlurred(folder) }
                     if !outcome.doubted.isEmpty { self.hint(outcome.doubted) }
                     try await self.lookWhereTheyAre()
                     return .success(outcome)
                 } catch {
-                    if error.code == .notFound {
-                        self.noteSkipped([], in: folder)
-                        self.missing.note([], in: folder)
-                    }
+                    if error.code == .notFound { self.noteSkipped([], in: folder) }
                     return .failure(error)
                 }
             }
@@ -308,7 +360,6 @@ final class ChangeFeed: Sendable {
                 return Array(batch)
             }
             guard !batch.isEmpty else {
-                compared.raise()
                 await hinted.wait()
                 continue
             }
@@ -332,7 +383,6 @@ final class ChangeFeed: Sendable {
                 if !hasCompared {
                     if let known { try await compareAll(through: known) }
                     state.withLock { $0.compared = occasion }
-                    compared.raise()
                     let sketched = try await pool.engine {
                         try self.catalog.read {
                             try $0.sketchedFolders(itemLimit: Self.firstDetails)
@@ -387,6 +437,8 @@ final class ChangeFeed: Sendable {
             failed.noteSuccess()
         } catch {
             connection.didFail(error)
+            // What could not be listed is compared again after the next connection.
+            needComparison()
             failed.add(batch, isAll: false)
             logger.notice("listing stopped", metadata: ["error": "\(error)"])
         }

@@ -28,6 +28,7 @@ final class PresenterRegistry: Sendable {
         let (connected, isConnected) = AsyncThrowingStream.makeStream(of: Void.self)
         // Begun under the lock: what the drive calls it is noted in the entry.
         entries.withLock {
+            $0[id]?.task.cancel()
             $0[id] = Entry(
                 task: Task { [weak presenter] in
                     let drive = place.drive
@@ -76,7 +77,8 @@ final class PresenterRegistry: Sendable {
                     return
                 }
             }
-            // Another daemon takes over: it is told of the presenter again.
+            // Another daemon takes over: it is told of the presenter again, and numbers it anew.
+            note(nil, of: id)
             try? await Task.sleep(for: Self.pause)
         }
     }
@@ -85,7 +87,7 @@ final class PresenterRegistry: Sendable {
         entries.withLock { $0.removeValue(forKey: ObjectIdentifier(presenter)) }?.task.cancel()
     }
 
-    private func note(_ number: UInt64, of id: ObjectIdentifier) {
+    private func note(_ number: UInt64?, of id: ObjectIdentifier) {
         entries.withLock { $0[id]?.number = number }
     }
 

@@ -129,15 +129,16 @@ import Testing
         #expect(early.attributes == [:])
         // Times, an attribute of its own, and content.
         let path = try ProviderFixture.path("file")
-        let update = MetadataUpdate(attributes: ["user.a": [1]])
+        let own = ["user.a": [1], "user.xdg.tags": Array("blue".utf8)]
+        let update = MetadataUpdate(attributes: own)
         let changed = try await other.provider.setMetadata(update, at: path, base: early.version)
-        #expect(changed.attributes == ["user.a": [1]])
-        #expect(try await other.item("file").attributes == ["user.a": [1]])
+        #expect(changed.attributes == own)
+        #expect(try await other.item("file").attributes == own)
         let sent = try await other.upload(
             [2],
             to: "file",
             replacing: changed.version,
-            attributes: ["user.a": [2]]
+            attributes: ["user.a": [2], "user.xdg.tags": Array("blue".utf8)]
         )
         // There is no room beside the place of those that are not here.
         await expectError(.attributesFull) {
@@ -148,9 +149,14 @@ import Testing
                 attributes: Self.large("b")
             )
         }
+        // A listing that tells little has it asked for again.
+        var sketch = try await plain.item("file")
+        sketch.isSketch = true
+        #expect(!sketch.isUnchanged(since: sent.version))
         try await away.comeBack()
         var all = Self.large("a")
         all["user.a"] = [2]
+        all["user.xdg.tags"] = Array("red,blue".utf8)
         let whole = try await other.item("file")
         #expect(whole.attributes == all)
         // Whoever was told less is told that there is more.
@@ -165,6 +171,7 @@ import Testing
             attributes: ["user.b": Self.large("b")["user.notes"] ?? []]
         )
         all["user.a"] = nil
+        all["user.xdg.tags"] = Array("red".utf8)
         all["user.b"] = Self.large("b")["user.notes"]
         #expect(try await late.item("file").attributes == all)
         #expect(try await late.item("file").version != third.version)

@@ -29,51 +29,6 @@ struct EmbeddedFeedTests {
         #expect(try await listener.next() == [.children(of: other)])
     }
 
-    @Test func `who asks for news gets what happened before, and is not kept waiting`()
-        async throws
-    {
-        let fixture = try await EmbeddedFixture.make()
-        try fixture.write([0], to: "f/old")
-        try fixture.directory.makeFolder("cloud/h")
-        let start = try await fixture.embedded.changes(after: nil).anchor
-        let (from, to) = (try ProviderFixture.path("f"), try ProviderFixture.path("h"))
-        #expect(try await fixture.embedded.news(after: start).hints.isEmpty)
-        try #require(rename("\(fixture.root)/f/old", "\(fixture.root)/h/new") == 0)
-        let page = try await fixture.embedded.news(after: start)
-        #expect(Set(page.hints) == [.children(of: from), .children(of: to)])
-        #expect(try await fixture.embedded.news(after: page.anchor).hints.isEmpty)
-        let again = try await fixture.embedded.changes(after: start)
-        #expect(Set(again.hints) == Set(page.hints))
-        let unknown = try await fixture.embedded.news(after: SyncAnchor("another"))
-        #expect(unknown.hints == [.subtree(.root)])
-    }
-
-    @Test func `news is told while the directory is busy, and to all who ask`() async throws {
-        let fixture = try await EmbeddedFixture.make()
-        try fixture.directory.makeFolder("cloud/f")
-        let start = try await fixture.embedded.changes(after: nil).anchor
-        let busy = Task {
-            var number = 0
-            while !Task.isCancelled {
-                try fixture.write([1], to: "busy\(number % 10)")
-                number += 1
-                await Task.yield()
-            }
-        }
-        defer { busy.cancel() }
-        for number in 0..<5 {
-            try fixture.write([1], to: "f/\(number)")
-            let pages = try await withThrowingTaskGroup(of: ChangePage.self) { group in
-                for _ in 0..<4 {
-                    group.addTask { try await fixture.embedded.news(after: start) }
-                }
-                return try await group.reduce(into: []) { $0.append($1) }
-            }
-            let folder = try ProviderFixture.path("f")
-            #expect(pages.allSatisfy { $0.hints.contains(.children(of: folder)) })
-        }
-    }
-
     @Test func `a renamed folder is watched at its new place, with all in it`() async throws {
         let fixture = try await EmbeddedFixture.make()
         try fixture.write([0], to: "f/g/a")

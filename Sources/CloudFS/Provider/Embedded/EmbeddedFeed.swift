@@ -23,9 +23,6 @@ final class EmbeddedFeed: Sendable {
         var nextWaiter: UInt64 = 0
         /// Moves with everything a waiter may wait for.
         var pulse: UInt64 = 0
-        /// Who asked for all that happened so far, and how many of them have it.
-        var asked: UInt64 = 0
-        var answered: UInt64 = 0
     }
 
     private enum Step {
@@ -48,35 +45,19 @@ final class EmbeddedFeed: Sendable {
     }
 
     /// Waits until something changed after `anchor`.
-    ///
-    /// - Parameter question: One that `ask` gave: waits until it is answered instead.
-    func changes(
-        after anchor: SyncAnchor?,
-        answering question: UInt64? = nil
-    ) async throws(CloudFSError) -> ChangePage {
+    func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
         while true {
             guard !Task.isCancelled else {
                 throw CloudFSError(.cancelled, "waiting for changes was cancelled")
             }
-            switch try step(after: anchor, answering: question) {
+            switch try step(after: anchor) {
             case .page(let page): return page
             case .wait(let pulse): await wait(since: pulse)
             }
         }
     }
 
-    /// Asks the watcher for all that happened before this call.
-    func ask() -> UInt64 {
-        state.withLock { state in
-            state.asked += 1
-            return state.asked
-        }
-    }
-
     // MARK: - For the watcher
-
-    /// The last question so far; all before it are answered with it.
-    var asked: UInt64 { state.withLock { $0.asked } }
 
     /// Every folder is watched from now on, or its changes are accounted for otherwise.
     func begin() {
@@ -85,11 +66,9 @@ final class EmbeddedFeed: Sendable {
         }
     }
 
-    /// - Parameter question: The last one that is answered with these hints and those before.
-    func publish(_ hints: Set<ChangeHint>, answering question: UInt64? = nil) {
+    func publish(_ hints: Set<ChangeHint>) {
+        guard !hints.isEmpty else { return }
         wake { state in
-            if let question { state.answered = question }
-            guard !hints.isEmpty else { return }
             state.sequence += 1
             if state.latest.count + hints.count > Self.rememberedCount {
                 state.latest = [.subtree(.root): state.sequence]
@@ -107,18 +86,12 @@ final class EmbeddedFeed: Sendable {
 
     // MARK: - Waiting
 
-    private func step(
-        after anchor: SyncAnchor?,
-        answering question: UInt64?
-    ) throws(CloudFSError) -> Step {
+    private func step(after anchor: SyncAnchor?) throws(CloudFSError) -> Step {
         let result = state.withLock { state -> Result<Step, CloudFSError> in
             switch state.phase {
             case .ended(let error): return .failure(error)
             case .starting: return .success(.wait(pulse: state.pulse))
             case .listening: break
-            }
-            if let question, state.answered < question {
-                return .success(.wait(pulse: state.pulse))
             }
             let current = SyncAnchor("\(instance)-\(state.sequence)")
             guard let anchor else {
@@ -129,9 +102,7 @@ final class EmbeddedFeed: Sendable {
                 return .success(.page(ChangePage(hints: [.subtree(.root)], anchor: current)))
             }
             let hints = state.latest.filter { $0.value > seen }.map(\.key)
-            guard !hints.isEmpty || question != nil else {
-                return .success(.wait(pulse: state.pulse))
-            }
+            guard !hints.isEmpty else { return .success(.wait(pulse: state.pulse)) }
             return .success(.page(ChangePage(hints: hints, anchor: current)))
         }
         return try result.get()
@@ -181,7 +152,7 @@ final class EmbeddedFeed: Sendable {
 
 /// The feed of the moment: begins with the first question and anew after the root was lost.
 final class EmbeddedFeeds: Sendable {
-    private struct Running: Sendable {
+    private struct Running {
         var feed: EmbeddedFeed
         var watcher: EmbeddedWatcherThread
     }
@@ -197,14 +168,8 @@ final class EmbeddedFeeds: Sendable {
     }
 
     func changes(after anchor: SyncAnchor?) async throws(CloudFSError) -> ChangePage {
-        try await current().feed.changes(after: anchor)
-    }
-
-    func news(after anchor: SyncAnchor) async throws(CloudFSError) -> ChangePage {
-        let running = try current()
-        let question = running.feed.ask()
-        running.watcher.wake()
-        return try await running.feed.changes(after: anchor, answering: question)
+        let feed = try current()
+        return try await feed.changes(after: anchor)
     }
 
     func stop() {
@@ -212,14 +177,14 @@ final class EmbeddedFeeds: Sendable {
             defer { running = nil }
             return running
         }
+        last?.watcher.stop()
         last?.feed.end(CloudFSError(.cancelled, "the provider was closed"))
-        last?.watcher.wake()
     }
 
-    private func current() throws(CloudFSError) -> Running {
-        let result = running.withLock { running -> Result<Running, CloudFSError> in
-            if let running, running.feed.isAlive { return .success(running) }
-            running?.watcher.wake()
+    private func current() throws(CloudFSError) -> EmbeddedFeed {
+        let result = running.withLock { running -> Result<EmbeddedFeed, CloudFSError> in
+            if let running, running.feed.isAlive { return .success(running.feed) }
+            running?.watcher.stop()
             let feed = EmbeddedFeed()
             do throws(CloudFSError) {
                 let gate = gate
@@ -228,9 +193,8 @@ final class EmbeddedFeeds: Sendable {
                     EmbeddedWatcher(gate: gate, feed: feed, wakeUp: wakeUp, beforeReading: hook)
                         .run()
                 }
-                let begun = Running(feed: feed, watcher: watcher)
-                running = begun
-                return .success(begun)
+                running = Running(feed: feed, watcher: watcher)
+                return .success(feed)
             } catch {
                 return .failure(error)
             }

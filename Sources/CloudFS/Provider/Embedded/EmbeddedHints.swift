@@ -14,17 +14,10 @@ struct EmbeddedHints {
 
     var isEmpty: Bool { hints.isEmpty }
 
-    /// When the hints should be published; `nil` when there are none, and nobody wants to know.
+    /// When the hints should be published; `nil` when there are none.
     var due: ContinuousClock.Instant? {
         guard let first, let last else { return nil }
         return min(last + Self.settleTime, first + Self.longestDelay)
-    }
-
-    /// Somebody wants to know what there is: it is published, though it be nothing, when what has
-    /// happened by now was heard.
-    mutating func want(at now: ContinuousClock.Instant) {
-        first = first ?? now
-        last = now
     }
 
     mutating func add(_ hint: ChangeHint, at now: ContinuousClock.Instant) {

@@ -89,11 +89,6 @@ public final class EmbeddedProvider: CloudProvider {
         return try await feeds.changes(after: anchor)
     }
 
-    public func news(after anchor: SyncAnchor) async throws(CloudFSError) -> ChangePage {
-        try await inside(.root) { _ in }
-        return try await feeds.news(after: anchor)
-    }
-
     // MARK: - Running
 
     /// Runs `work` on a thread that may block, and gives every failure its meaning for `path`.

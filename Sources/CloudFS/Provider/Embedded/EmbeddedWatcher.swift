@@ -22,8 +22,6 @@ final class EmbeddedWatcher {
     /// Whether folders are left that the kernel gives no watch for.
     private var isPolling = false
     private var isRootLost = false
-    /// What the next hints answer.
-    private var question: UInt64?
 
     /// How often everything is compared when watches ran out.
     private static let pollInterval = Duration.seconds(30)
@@ -170,25 +168,19 @@ final class EmbeddedWatcher {
         let ready = try EmbeddedSystem.check("poll") {
             poll(&polled, nfds_t(polled.count), timeout)
         }
-        if polled[0].revents != 0 {
-            var count: UInt64 = 0
-            _ = try EmbeddedSystem.check("read") { read(wakeUp.rawValue, &count, 8) }
-            guard feed.isAlive else { return false }
-            question = feed.asked
-            hints.want(at: .now)
-        }
+        if polled[0].revents != 0 { return false }
         if polled[1].revents != 0 { _ = try gate.enter() }
         if polled[2].revents != 0 {
             beforeReading?()
             try readEvents()
         }
-        if ready == 0, isPolling, hints.due == nil { hint(.subtree(.root)) }
-        if let due = hints.due, ContinuousClock.now >= due { try publish() }
         if isRootLost {
             // Says what happened, if it can be told; the path may lead to another folder by now.
             _ = try gate.enter()
             throw CloudFSError(.offline, "the cloud directory was moved or removed")
         }
+        if ready == 0, isPolling, hints.isEmpty { hint(.subtree(.root)) }
+        if let due = hints.due, ContinuousClock.now >= due { try publish() }
         return true
     }
 
@@ -200,17 +192,11 @@ final class EmbeddedWatcher {
         return Int32((left / .milliseconds(1)).rounded(.up))
     }
 
-    private func publish() throws {
-        if question != nil {
-            try readAllEvents()
-            // Nobody tells of what is not watched.
-            if isPolling { hint(.subtree(.root)) }
-        }
+    private func publish() throws(EmbeddedFailure) {
         // What left and did not arrive anywhere is outside now.
         for watch in movedAway.values { forget(watch) }
         movedAway = [:]
-        feed.publish(hints.take(), answering: question)
-        question = nil
+        feed.publish(hints.take())
     }
 
     private func hint(_ hint: ChangeHint) {
@@ -228,19 +214,8 @@ final class EmbeddedWatcher {
 
     // MARK: - Events
 
-    /// More than the kernel keeps: what comes meanwhile does not hold up who waits for an answer.
-    private static let fullQueue = 128
-
-    private func readAllEvents() throws {
-        for _ in 0..<Self.fullQueue {
-            guard try readEvents() else { return }
-        }
-    }
-
-    /// - Returns: Whether there were any.
-    @discardableResult
-    private func readEvents() throws -> Bool {
-        guard let inotify else { return false }
+    private func readEvents() throws {
+        guard let inotify else { return }
         var buffer = [UInt8](repeating: 0, count: 65_536)
         // One buffer at a time: between two the hints may be due.
         do {
@@ -248,10 +223,8 @@ final class EmbeddedWatcher {
                 buffer.withUnsafeMutableBytes { read(inotify.rawValue, $0.baseAddress, $0.count) }
             }
             for event in EmbeddedEvent.all(in: buffer[..<length]) { try handle(event) }
-            return true
         } catch let failure as EmbeddedFailure where failure.errorNumber == EAGAIN {
             // Woken for nothing.
-            return false
         }
     }
 

@@ -8,10 +8,7 @@ import Glibc
 final class EmbeddedWatcherThread: Sendable {
     private let wakeUp: EmbeddedDescriptor
 
-    /// Starts the thread.
-    ///
-    /// Its `body` looks at its feed when its descriptor becomes readable: there is a question, or
-    /// the feed has ended and so must the thread.
+    /// Starts the thread, whose `body` must return when its descriptor becomes readable.
     init(_ body: @escaping @Sendable (_ wakeUp: EmbeddedDescriptor) -> Void) throws(CloudFSError) {
         do {
             wakeUp = EmbeddedDescriptor(
@@ -43,10 +40,10 @@ final class EmbeddedWatcherThread: Sendable {
         pthread_detach(thread)
     }
 
-    /// Has the thread look at its feed.
-    func wake() {
+    /// Asks the thread to end; it does so on its own.
+    func stop() {
         var one: UInt64 = 1
-        // Fails only when the counter is full, and then the thread is awake.
+        // Fails only when the counter is full, and then the thread has been woken long ago.
         _ = write(wakeUp.rawValue, &one, 8)
     }
 
