@@ -1,5 +1,6 @@
 import CSimulation
 import Foundation
+import Glibc
 
 @testable import CloudFS
 
@@ -36,7 +37,9 @@ struct SimulationCommand {
             case "--list": listed = Self.seeds(in: rest.popFirst() ?? "")
             case "--trace": isTraced = true
             case "--verbose": isVerbose = true
-            default: Swift.print("simulation: unknown argument \(argument)")
+            default:
+                Swift.print("simulation: unknown argument \(argument); see scripts/simulate --help")
+                exit(EX_USAGE)
             }
         }
     }
