@@ -84,11 +84,16 @@ final class PresenterRegistry: Sendable {
     }
 
     func remove(_ presenter: any FilePresenter) {
-        entries.withLock { $0.removeValue(forKey: ObjectIdentifier(presenter)) }?.task.cancel()
+        entries.withLock { $0.removeValue(forKey: ObjectIdentifier(presenter))?.task.cancel() }
     }
 
+    /// Notes what the drive calls a presenter; called by its task.
     private func note(_ number: UInt64?, of id: ObjectIdentifier) {
-        entries.withLock { $0[id]?.number = number }
+        entries.withLock { entries in
+            // The entry may be another task's by now: this one was cancelled first.
+            guard !Task.isCancelled else { return }
+            entries[id]?.number = number
+        }
     }
 
     private func pass(
