@@ -145,7 +145,7 @@ struct MountingTests {
         umask 022
         start() { "$MOUNT" --state-dir state --quiet-time 50ms "local:$PWD/cloud" drive; }
         eventually() {
-            for turn in $(seq 100); do
+            for turn in $(seq 200); do
                 if "$@" 2> /dev/null; then return; fi
                 sleep 0.1
             done
@@ -172,8 +172,10 @@ struct MountingTests {
         rm cloud/open/file
         start
         eventually is_absent drive/open/file
+        # Nobody tells of what happens in it.
         chmod 700 cloud/closed
-        eventually [ -e drive/closed/file ]
+        echo 1 > cloud/closed/late
+        eventually [ -e drive/closed/late ]
         end
         """
 

@@ -40,10 +40,11 @@ extension ChangeFeed {
                     await hintParent(of: listing.folder)
                 case .failure(let error) where error.code == .denied && listing.folder != root:
                     // Whoever opens it is told; the others are compared.
-                    logger.notice(
+                    logger.debug(
                         "a folder of the cloud may not be listed",
                         metadata: ["folder.id": "\(listing.folder)", "error": "\(error)"]
                     )
+                    denied.add([listing.folder])
                 case .failure(let error):
                     failure = error
                 }

@@ -15,6 +15,18 @@ extension ChangeFeed {
             if !folders.isEmpty { hint(Array(folders)) }
         }
     }
+
+    /// Runs until the task is cancelled, trying folders again that may not be listed: nothing tells
+    /// when they may.
+    func listDeniedAgain() async {
+        while let folder = await denied.next() {
+            // Cancelled, the loop ends.
+            try? await Task.sleep(for: Self.deniedPause)
+            hint([folder] + denied.takeAll())
+        }
+    }
+
+    private static let deniedPause = Duration.seconds(5)
 }
 
 /// What is to be compared again some time after it failed.

@@ -20,6 +20,7 @@ final class ChangeFeed: Sendable {
     let scanNeeded = Signal()
     let failed = FailedListings()
     let sketched = FolderQueue(limit: looksLimit)
+    let denied = FolderQueue(limit: looksLimit)
 
     private struct State {
         /// Folders to be listed again soon.
@@ -84,6 +85,7 @@ final class ChangeFeed: Sendable {
                 group.addTask { await self.scanWhenNeeded() }
                 group.addTask { await self.lookAtSketches() }
                 group.addTask { await self.listFailedAgain() }
+                group.addTask { await self.listDeniedAgain() }
                 group.addTask { await self.stayConnected() }
                 group.addTask { await self.probe() }
             }
