@@ -199,6 +199,32 @@ struct UploadTests {
         }
     }
 
+    @Test func `regression: a tagged folder whose name is taken gets another one`() async throws {
+        try await TestDrive.with { drive in
+            // A name that no listing shows, as of a twin where the cloud folds case.
+            try await drive.run(
+                """
+                mkfifo "$CLOUD/taken"
+                mkdir taken
+                setfattr -n user.xdg.tags -v red taken
+                echo text > taken/file
+                """
+            )
+            try await eventually("the cloud has the folder", within: .seconds(30)) {
+                try drive.cloud.paths().contains {
+                    $0.hasPrefix("taken (conflicted copy") && $0.hasSuffix("/file")
+                }
+            }
+            let name = try #require(try await drive.names().first)
+            try await drive.untilCloudHas("\(name)/file", "text\n")
+            try await eventually("its tag is there") {
+                try await drive.run(
+                    "getfattr --only-values -n user.xdg.tags \"$CLOUD/\(name)\" || true"
+                ) == "red"
+            }
+        }
+    }
+
     @Test func `a file changed while it is uploaded arrives in its last state`() async throws {
         try await TestDrive.with(TestMount.Options.bandwidth("2MB")) { drive in
             try await drive.run("head -c 4000000 /dev/zero > file")

@@ -407,7 +407,12 @@ extension CatalogWriter {
 
     /// Notes that mode, times or attributes are newer than the base, and queues them.
     func markMetadataChanged(_ id: ItemID, notBefore: Timestamp) throws {
-        try execute("UPDATE item SET metadata_changed = 1 WHERE id = ?", [id.rawValue])
+        try setMetadataChanged(id)
         try enqueue(id, notBefore: notBefore)
+    }
+
+    /// The same of an item that is being sent: its row keeps its time and its failures.
+    func setMetadataChanged(_ id: ItemID) throws {
+        try execute("UPDATE item SET metadata_changed = 1 WHERE id = ?", [id.rawValue])
     }
 }

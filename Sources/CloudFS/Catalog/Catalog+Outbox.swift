@@ -20,6 +20,17 @@ struct OutboxRecord: Sendable, Equatable {
         errorMessage = row[5]
     }
 
+    /// Why it failed last.
+    var error: CloudFSError? {
+        errorCode.map { code in
+            CloudFSError(
+                CloudFSError.Code(rawValue: code) ?? .internalFailure,
+                errorMessage ?? "it could not be sent",
+                item: item
+            )
+        }
+    }
+
     static let columns = "item, not_before, attempts, is_held, error_code, error_message"
 }
 

@@ -39,8 +39,7 @@ final class Connection: Sendable {
 
     /// Notes an error of the provider; only those of the network mean that it is out of reach.
     func didFail(_ error: CloudFSError) {
-        guard error.code == .offline || error.code == .timedOut || error.code == .unauthenticated
-        else { return }
+        guard error.isOfConnection else { return }
         let now = clocks.now()
         state.withLock { state in
             if case .offline(_, let since) = state.connection {
@@ -50,5 +49,15 @@ final class Connection: Sendable {
             }
         }
         lost.raise()
+    }
+}
+
+extension CloudFSError {
+    /// Whether it tells that the provider is out of reach, and nothing about what was asked for.
+    var isOfConnection: Bool {
+        switch code {
+        case .offline, .timedOut, .unauthenticated: true
+        default: false
+        }
     }
 }

@@ -24,6 +24,11 @@ enum OutboxStep: Hashable, Sendable {
     /// Bytes that can never be completed: kept here, never sent.
     case keepHere
 
+    /// Whether another item's steps are taken, whose failures say nothing about this one's place.
+    var isOfAnother: Bool {
+        if case .waitFor = self { true } else { false }
+    }
+
     /// Everything that decides the next step.
     struct Facts: Hashable, Sendable {
         /// Where something is: a folder, and a name in it.

@@ -78,9 +78,7 @@ extension Uploader {
         try await pool.engine {
             // Attributes are sent next, also of what was in the cloud before and is made anew.
             if !facts.attributes.isEmpty {
-                try self.catalog.write { writer in
-                    try writer.markMetadataChanged(id, notBefore: self.clocks.now())
-                }
+                try self.catalog.write { try $0.setMetadataChanged(id) }
             }
             try self.note(sent)
         }

@@ -253,7 +253,9 @@ final class Uploader: Sendable {
             do throws(CloudFSError) {
                 guard try await take(step, id, facts, chain: chain) else { return }
             } catch {
-                guard [.remoteChanged, .exists, .notFound].contains(error.code) else { throw error }
+                guard !step.isOfAnother,
+                    [.remoteChanged, .exists, .notFound].contains(error.code)
+                else { throw error }
                 // The cloud is not as the catalog says: look, let the reconciler decide, go on.
                 // Whoever gives up has asked too, or listings would go on leaving the item out.
                 try await hear(id)
@@ -411,13 +413,26 @@ final class Uploader: Sendable {
             try self.catalog.write { writer in
                 // It may have ended since the decision, row and all.
                 guard try writer.reader.item(other) != nil else { return true }
-                if try writer.reader.outboxEntry(of: other) == nil {
-                    try writer.enqueue(other, notBefore: self.clocks.now())
+                let now = self.clocks.now()
+                guard let entry = try writer.reader.outboxEntry(of: other) else {
+                    try writer.enqueue(other, notBefore: now)
+                    return false
                 }
-                return try writer.reader.outboxEntry(of: other)?.isHeld ?? false
+                // What failed is not tried for each that waits for it, but when its time comes.
+                guard !entry.isHeld, entry.notBefore > now, let error = entry.error,
+                    !error.isOfConnection
+                else { return entry.isHeld }
+                throw error
             }
         }
-        if !isHeld { try await run(other, chain: chain + [id]) }
+        if !isHeld {
+            do throws(CloudFSError) {
+                try await run(other, chain: chain + [id])
+            } catch {
+                await didFail(other, error)
+                throw error
+            }
+        }
         return try await pool.engine {
             try self.catalog.write { writer in
                 let reader = writer.reader
