@@ -242,8 +242,8 @@ final class ChangeFeed: Sendable {
     /// - Throws: `offline` or `timedOut` when they cannot be known; never `notFound` for that
     /// reason.
     func ensureListed(_ folder: ItemID) async throws(CloudFSError) {
-        applier.precedence.beginWaiting()
-        defer { applier.precedence.endWaiting() }
+        applier.precedence.beginWaiting(for: folder)
+        defer { applier.precedence.endWaiting(for: folder) }
         var outcome = try await list(folder, depth: .few)
         while outcome.isStale {
             // This machine moves it in the cloud: what is in it is known when it has arrived.

@@ -12,8 +12,8 @@ final class Precedence: Sendable {
     private let lastUpload = Atomic<Int64>(.min)
     /// The same for folders that nobody listed before.
     private let lastListing = Atomic<Int64>(.min)
-    /// How many programs wait for listings now.
-    private let waiting = Atomic(0)
+    /// How many programs wait now for the listing of which folders.
+    private let awaited = Mutex<[ItemID: Int]>([:])
     private let clocks: Clocks
 
     /// How long after a request the next one is expected.
@@ -45,10 +45,20 @@ final class Precedence: Sendable {
         lastUse.store(Self.nanoseconds(clocks.elapsed()), ordering: .relaxed)
     }
 
-    /// Notes that a program waits for a listing, until `endWaiting`.
-    func beginWaiting() { waiting.add(1, ordering: .relaxed) }
+    /// Notes that a program waits for the listing of a folder, until `endWaiting`.
+    func beginWaiting(for folder: ItemID) {
+        awaited.withLock { $0[folder, default: 0] += 1 }
+    }
 
-    func endWaiting() { waiting.subtract(1, ordering: .relaxed) }
+    func endWaiting(for folder: ItemID) {
+        awaited.withLock { awaited in
+            let count = awaited[folder, default: 1] - 1
+            awaited[folder] = count == 0 ? nil : count
+        }
+    }
+
+    /// Whether a program waits for the listing of a folder.
+    func isAwaited(_ folder: ItemID) -> Bool { awaited.withLock { $0[folder] != nil } }
 
     /// Notes that a program opens folders while such are listed for the first time.
     func noteListing() {
@@ -73,7 +83,7 @@ final class Precedence: Sendable {
     func isDue(for work: Work) -> Bool {
         if work == .upload { return isRecent(lastUse) }
         // It may be this very comparison that a program waits for.
-        if waiting.load(ordering: .relaxed) > 0 { return false }
+        if awaited.withLock({ !$0.isEmpty }) { return false }
         if isRecent(lastListing, Self.listingRest) { return false }
         return isRecent(lastUse) || isRecent(lastUpload)
     }

@@ -301,7 +301,9 @@ final class RemoteApplier: Sendable {
             let slice = Array(found[start..<min(start + Self.sliceCount, found.count)])
             let isLast = start + Self.sliceCount >= found.count
             let isEnd = isLast && page.next == nil
-            let pool = listing.depth == .names ? comparing : pool
+            // Somebody who waits for one folder does not wait for all that are compared beside it.
+            let isFirst = listing.depth == .few || precedence.isAwaited(folder)
+            let pool = isFirst ? pool : comparing
             let changed = try await pool.engine {
                 try self.apply(
                     slice,

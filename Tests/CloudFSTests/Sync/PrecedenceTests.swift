@@ -48,9 +48,13 @@ import Testing
 
     @Test func `a comparison that a program waits for is not held back by it`() {
         precedence.noteUse()
-        precedence.beginWaiting()
+        let (folder, other) = (ItemID(7), ItemID(8))
+        for _ in 0..<2 { precedence.beginWaiting(for: folder) }
         #expect(!precedence.isDue(for: .comparison) && precedence.isDue(for: .upload))
-        precedence.endWaiting()
+        precedence.endWaiting(for: folder)
+        #expect(precedence.isAwaited(folder) && !precedence.isAwaited(other))
+        precedence.endWaiting(for: folder)
+        #expect(!precedence.isAwaited(folder))
         #expect(precedence.isDue(for: .comparison))
     }
 
