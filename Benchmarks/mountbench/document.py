@@ -43,7 +43,7 @@ def _text(found: Results, record: dict, command: str):
     yield from found.table()
     if failures := list(found.failures()):
         yield from ("", "## What did not do its work", "")
-        yield from (f"* {line}" for line in failures)
+        yield from (f"* {_shown(line)}" for line in failures)
     if requests := list(found.requests("cloudfs")):
         yield from ("", "## Requests of the first repetition", "")
         yield from ("| case | requests | MB fetched |", "|---|---|---|")
@@ -76,14 +76,18 @@ def _commands(record: dict, command: str):
     yield ""
     yield from ("| peer | version | command |", "|---|---|---|")
     for name, peer in record["peers"].items():
-        words = " ".join(peer["command"])
-        for path, shown in (
-            (settings.PROGRAMS, ".build/release"),
-            (settings.ROOT, "$BENCH_ROOT"),
-            (settings.CLOUD, "$BENCH_CLOUD"),
-        ):
-            words = words.replace(str(path), shown)
-        yield f"| {name} | {peer['version']} | `{words}` |"
+        yield f"| {name} | {peer['version']} | `{_shown(' '.join(peer['command']))}` |"
+
+
+def _shown(text: str) -> str:
+    """Without the folders of the machine that measured."""
+    for path, name in (
+        (settings.PROGRAMS, ".build/release"),
+        (settings.ROOT, "$BENCH_ROOT"),
+        (settings.CLOUD, "$BENCH_CLOUD"),
+    ):
+        text = text.replace(str(path), name)
+    return text
 
 
 def _targets(found: Results):
