@@ -302,8 +302,8 @@ final class RemoteApplier: Sendable {
             let isLast = start + Self.sliceCount >= found.count
             let isEnd = isLast && page.next == nil
             // Somebody who waits for one folder does not wait for all that are compared beside it.
-            let isFirst = listing.depth == .few || precedence.isAwaited(folder)
-            let pool = isFirst ? pool : comparing
+            let isAwaited = listing.depth == .few || precedence.isAwaited(folder)
+            let pool = isAwaited ? pool : comparing
             let changed = try await pool.engine {
                 try self.apply(
                     slice,
