@@ -15,15 +15,3 @@ struct Blob: DatabaseValueConvertible {
 extension Array where Element == UInt8 {
     var asBlob: Blob { Blob(bytes: self) }
 }
-
-extension Row {
-    /// The bytes of a blob column; `nil` for NULL.
-    func blob(_ index: Int) -> [UInt8]? {
-        (self[index] as Blob?)?.bytes
-    }
-
-    /// The bytes of a blob column that is declared NOT NULL.
-    func bytes(_ index: Int) -> [UInt8] {
-        (self[index] as Blob).bytes
-    }
-}

@@ -22,20 +22,20 @@ extension CatalogReader {
     func problems() throws -> [String] {
         let damage = try String.fetchAll(database, sql: "PRAGMA quick_check(20)")
             .filter { $0 != "ok" }
-        let loose = try Row.fetchAll(database, sql: "PRAGMA foreign_key_check").prefix(20).map {
-            "a row of \($0[0] as String) names one of \($0[2] as String) that is not there"
-        }
-        return damage + loose
+        let loose = try DatabaseRow.all(
+            database.makeStatement(sql: "PRAGMA foreign_key_check")
+        ) { "a row of \($0[0] as String) names one of \($0[2] as String) that is not there" }
+        return damage + loose.prefix(20)
     }
 
     /// Items in the order of their numbers.
     func items(after id: ItemID, limit: Int) throws -> [ItemRecord] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(
                 sql: "SELECT \(ItemRecord.columns) FROM item WHERE id > ? ORDER BY id LIMIT ?"
             ),
             arguments: [id.rawValue, limit]
-        ).map { try ItemRecord(row: $0) }
+        ) { try ItemRecord(row: $0) }
     }
 
     func ties(of id: ItemID) throws -> ItemTies {

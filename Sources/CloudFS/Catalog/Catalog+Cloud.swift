@@ -11,11 +11,11 @@ struct ContainerRecord: Sendable, Equatable {
 
 extension CatalogReader {
     func containers() throws -> [ContainerRecord] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(
                 sql: "SELECT id, url, root, identity, has_items FROM container ORDER BY id"
             )
-        ).map {
+        ) {
             ContainerRecord(
                 id: ContainerID($0[0]),
                 url: $0[1],
@@ -39,47 +39,46 @@ extension CatalogReader {
     ///
     /// The names of a page are mostly neighbours: one range is read, unless it holds far more.
     func bases(named names: [[UInt8]], in parent: ItemID) throws -> [[UInt8]: BaseRecord] {
-        let rows = try neighbours(
+        let bases = try neighbours(
             of: names,
             """
             SELECT \(BaseRecord.columns) FROM base
             WHERE parent = ? AND name BETWEEN ? AND ? LIMIT ?
             """,
             in: parent
-        )
-        guard let rows else {
+        ) { BaseRecord(row: $0) }
+        guard let bases else {
             let found = try names.compactMap { try base(named: $0, in: parent) }
             return Dictionary(found.map { ($0.name, $0) }) { first, _ in first }
         }
-        return Dictionary(rows.map { BaseRecord(row: $0) }.map { ($0.name, $0) }) { first, _ in
-            first
-        }
+        return Dictionary(bases.map { ($0.name, $0) }) { first, _ in first }
     }
 
     /// Which of some names are taken in a folder on this machine.
     func taken(_ names: [[UInt8]], in parent: ItemID) throws -> Set<[UInt8]> {
-        let rows = try neighbours(
+        let taken = try neighbours(
             of: names,
             "SELECT name FROM name WHERE parent = ? AND name BETWEEN ? AND ? LIMIT ?",
             in: parent
-        )
-        guard let rows else { return Set(try names.filter { try child($0, of: parent) != nil }) }
-        return Set(rows.map { $0.bytes(0) })
+        ) { $0.bytes(0) }
+        return Set(try taken ?? names.filter { try child($0, of: parent) != nil })
     }
 
     /// All rows between the first and the last of some names; `nil` if they are too many.
-    private func neighbours(
+    private func neighbours<Value>(
         of names: [[UInt8]],
         _ sql: String,
-        in parent: ItemID
-    ) throws -> [Row]? {
+        in parent: ItemID,
+        _ read: (DatabaseRow) throws -> Value
+    ) throws -> [Value]? {
         guard let first = names.min(by: { $0.lexicographicallyPrecedes($1) }),
             let last = names.max(by: { $0.lexicographicallyPrecedes($1) })
         else { return [] }
         let limit = names.count * 2
-        let rows = try Row.fetchAll(
+        let rows = try DatabaseRow.all(
             database.cachedStatement(sql: sql),
-            arguments: [parent.rawValue, first.asBlob, last.asBlob, limit + 1]
+            arguments: [parent.rawValue, first.asBlob, last.asBlob, limit + 1],
+            read
         )
         return rows.count > limit ? nil : rows
     }
@@ -97,12 +96,12 @@ extension CatalogReader {
 
     /// All that the cloud has in a folder, as last agreed.
     func bases(in parent: ItemID) throws -> [BaseRecord] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(
                 sql: "SELECT \(BaseRecord.columns) FROM base WHERE parent = ?"
             ),
             arguments: [parent.rawValue]
-        ).map { BaseRecord(row: $0) }
+        ) { BaseRecord(row: $0) }
     }
 
     /// What the cloud has in a folder, as last agreed, under names that are asked for.
@@ -113,10 +112,10 @@ extension CatalogReader {
         let statement = try database.cachedStatement(
             sql: "SELECT \(BaseRecord.columns) FROM base WHERE parent = ?"
         )
-        let rows = try Row.fetchCursor(statement, arguments: [parent.rawValue])
         var bases: [BaseRecord] = []
-        while let row = try rows.next() {
+        try DatabaseRow.forEach(statement, arguments: [parent.rawValue]) { row in
             if isAskedFor(row.bytes(2)) { bases.append(BaseRecord(row: row)) }
+            return true
         }
         return bases
     }
@@ -153,21 +152,21 @@ extension CatalogReader {
 
     /// Whether a newer version than the one here is known; it is applied after the last close.
     func newer(of id: ItemID) throws -> ItemVersion? {
-        try Row.fetchOne(
+        try DatabaseRow.first(
             database.cachedStatement(
                 sql: "SELECT content_version, metadata_version FROM newer WHERE item = ?"
             ),
             arguments: [id.rawValue]
-        ).map { ItemVersion(content: $0[0], metadata: $0[1]) }
+        ) { ItemVersion(content: $0[0], metadata: $0[1]) }
     }
 
     func item(withDocument document: DocumentID) throws -> ItemRecord? {
-        try Row.fetchOne(
+        try DatabaseRow.first(
             database.cachedStatement(
                 sql: "SELECT \(ItemRecord.columns) FROM item WHERE document = ?"
             ),
             arguments: [document.blob.asBlob]
-        ).map { try ItemRecord(row: $0) }
+        ) { try ItemRecord(row: $0) }
     }
 
     func hasItem(withDocument document: DocumentID) throws -> Bool {
@@ -186,12 +185,12 @@ extension CatalogReader {
     }
 
     private func base(_ condition: String, _ arguments: StatementArguments) throws -> BaseRecord? {
-        try Row.fetchOne(
+        try DatabaseRow.first(
             database.cachedStatement(
                 sql: "SELECT \(BaseRecord.columns) FROM base WHERE \(condition)"
             ),
             arguments: arguments
-        ).map { BaseRecord(row: $0) }
+        ) { BaseRecord(row: $0) }
     }
 }
 

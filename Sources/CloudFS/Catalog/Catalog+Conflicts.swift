@@ -14,7 +14,7 @@ extension CatalogReader {
         after position: Int64,
         limit: Int
     ) throws -> [(position: Int64, version: NameRecord, document: NameRecord?)] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(
                 sql: """
                     SELECT id, parent, name, item FROM name
@@ -22,7 +22,7 @@ extension CatalogReader {
                     """
             ),
             arguments: [position, limit]
-        ).map { row in
+        ) { row in
             let version = NameRecord(
                 parent: ItemID(row[1]),
                 name: row.bytes(2),
@@ -60,12 +60,12 @@ extension CatalogReader {
         return try ConflictNaming.beginnings(of: name).flatMap { beginning in
             // What comes behind all names that begin so: the last byte is a space.
             let end = beginning.dropLast() + [0x21]
-            return try Row.fetchAll(
+            return try DatabaseRow.all(
                 database.cachedStatement(
                     sql: "SELECT name, item FROM name WHERE parent = ? AND name > ? AND name < ?"
                 ),
                 arguments: [document.parent.rawValue, beginning.asBlob, Array(end).asBlob]
-            ).map { row in
+            ) { row in
                 NameRecord(parent: document.parent, name: row.bytes(0), item: ItemID(row[1]))
             }
         }.filter { version in

@@ -34,12 +34,12 @@ extension CatalogReader {
 
     /// The present ranges of a partial file, as last flushed.
     func ranges(of id: ItemID) throws -> [Range<Int64>] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(
                 sql: "SELECT lower, upper FROM range WHERE item = ? ORDER BY lower"
             ),
             arguments: [id.rawValue]
-        ).map { $0[0]..<$0[1] }
+        ) { $0[0]..<$0[1] }
     }
 
     /// Files with content here, least recently used first.
@@ -56,10 +56,10 @@ extension CatalogReader {
                 ORDER BY last_used, id LIMIT ?
                 """
         )
-        return try Row.fetchAll(
+        return try DatabaseRow.all(
             statement,
             arguments: [position.lastUsed, position.item.rawValue, limit]
-        ).map { (try ItemRecord(row: $0), $0[ItemRecord.columnCount]) }
+        ) { (try ItemRecord(row: $0), $0[ItemRecord.columnCount]) }
     }
 
     /// Files whose content was asked for and is not all here.
@@ -76,7 +76,7 @@ extension CatalogReader {
 
     func residencyTotals() throws -> ResidencyTotals {
         var totals = ResidencyTotals()
-        let local = try Row.fetchOne(
+        try DatabaseRow.forEach(
             database.cachedStatement(
                 sql: """
                     SELECT coalesce(sum(local_bytes), 0), total(residency = 2),
@@ -84,12 +84,12 @@ extension CatalogReader {
                     FROM item WHERE generation <> 0
                     """
             )
-        )
-        if let local {
-            totals.localBytes = local[0]
-            totals.resident = Int(local[1] as Double)
-            totals.partial = Int(local[2] as Double)
-            totals.dirty = Int(local[3] as Double)
+        ) { row in
+            totals.localBytes = row[0]
+            totals.resident = Int(row[1] as Double)
+            totals.partial = Int(row[2] as Double)
+            totals.dirty = Int(row[3] as Double)
+            return true
         }
         totals.items = try itemCount()
         totals.conflicts = try conflictCount()
@@ -110,9 +110,9 @@ extension CatalogReader {
 
     /// Content files that wait to be unlinked.
     func discarded() throws -> [ContentName] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(sql: "SELECT item, generation FROM discard")
-        ).map { ContentName(item: ItemID($0[0]), generation: $0[1]) }
+        ) { ContentName(item: ItemID($0[0]), generation: $0[1]) }
     }
 
     /// Files and packages with content here, at or below an item; what is in packages goes with
@@ -127,14 +127,14 @@ extension CatalogReader {
 
     /// Every item whose content must be looked at after a crash: dirty or partial.
     func unsettledFiles() throws -> [ItemRecord] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(
                 sql: """
                     SELECT \(ItemRecord.columns) FROM item
                     WHERE generation <> 0 AND (cleanliness <> 0 OR residency <> 2)
                     """
             )
-        ).map { try ItemRecord(row: $0) }
+        ) { try ItemRecord(row: $0) }
     }
 
     /// Items that have no name: unlinked while open, or deleted here and not yet in the cloud.
@@ -151,11 +151,11 @@ extension CatalogReader {
 
     func allContentNames() throws -> Set<ContentName> {
         Set(
-            try Row.fetchAll(
+            try DatabaseRow.all(
                 database.cachedStatement(
                     sql: "SELECT id, generation FROM item WHERE generation <> 0"
                 )
-            ).map { ContentName(item: ItemID($0[0]), generation: $0[1]) }
+            ) { ContentName(item: ItemID($0[0]), generation: $0[1]) }
         )
     }
 }

@@ -83,10 +83,10 @@ extension CatalogWriter {
 extension CatalogReader {
     /// The attributes that were changed here and not sent yet, with what the cloud has.
     func editedAttributes(of id: ItemID) throws -> [String: [UInt8]?] {
-        let rows = try Row.fetchAll(
+        let edited = try DatabaseRow.all(
             database.cachedStatement(sql: "SELECT name, value FROM base_attribute WHERE item = ?"),
             arguments: [id.rawValue]
-        )
-        return Dictionary(rows.map { ($0[0], $0.blob(1)) }) { first, _ in first }
+        ) { ($0[0] as String, $0.blob(1)) }
+        return Dictionary(edited) { first, _ in first }
     }
 }

@@ -58,16 +58,14 @@ extension CatalogReader {
                 WHERE name.parent = ? AND name.id > ? ORDER BY name.id LIMIT ?
                 """
         )
-        let rows = try Row.fetchCursor(statement, arguments: [parent.rawValue, position, limit])
-        return try Array(
-            rows.map { row in
-                ChildRecord(
-                    position: row[ItemRecord.columnCount],
-                    name: row.bytes(ItemRecord.columnCount + 1),
-                    record: try ItemRecord(row: row)
-                )
-            }
-        )
+        return try DatabaseRow.all(statement, arguments: [parent.rawValue, position, limit]) {
+            row in
+            ChildRecord(
+                position: row[ItemRecord.columnCount],
+                name: row.bytes(ItemRecord.columnCount + 1),
+                record: try ItemRecord(row: row)
+            )
+        }
     }
 
     /// At most `limit` files that come after `item` in its folder.
@@ -90,7 +88,7 @@ extension CatalogReader {
                 WHERE own.item = ? ORDER BY name.\(column) LIMIT ?
                 """
         )
-        return try Row.fetchAll(statement, arguments: [item.rawValue, limit]).map { row in
+        return try DatabaseRow.all(statement, arguments: [item.rawValue, limit]) { row in
             SiblingRecord(
                 id: ItemID(row[0]),
                 byteCount: row[1],
@@ -108,10 +106,10 @@ extension CatalogReader {
 
     /// Where the item is in the tree on this machine; `nil` for the root and for unlinked items.
     func name(of id: ItemID) throws -> NameRecord? {
-        try Row.fetchOne(
+        try DatabaseRow.first(
             database.cachedStatement(sql: "SELECT parent, name FROM name WHERE item = ?"),
             arguments: [id.rawValue]
-        ).map { NameRecord(parent: ItemID($0[0]), name: $0.bytes(1), item: id) }
+        ) { NameRecord(parent: ItemID($0[0]), name: $0.bytes(1), item: id) }
     }
 
     /// At most `limit` names of the whole drive whose rows come after `position`, in that order.
@@ -122,7 +120,7 @@ extension CatalogReader {
         let statement = try database.cachedStatement(
             sql: "SELECT id, parent, name, item FROM name WHERE id > ? ORDER BY id LIMIT ?"
         )
-        return try Row.fetchAll(statement, arguments: [position, limit]).map { row in
+        return try DatabaseRow.all(statement, arguments: [position, limit]) { row in
             let name = NameRecord(parent: ItemID(row[1]), name: row.bytes(2), item: ItemID(row[3]))
             return (row[0], name)
         }
@@ -227,27 +225,25 @@ extension CatalogReader {
     }
 
     func attributes(of id: ItemID) throws -> [String: [UInt8]] {
-        let rows = try Row.fetchAll(
+        let attributes = try DatabaseRow.all(
             database.cachedStatement(sql: "SELECT name, value FROM attribute WHERE item = ?"),
             arguments: [id.rawValue]
-        )
-        return Dictionary(rows.map { ($0[0], $0.bytes(1)) }) { first, _ in first }
+        ) { ($0[0] as String, $0.bytes(1)) }
+        return Dictionary(attributes) { first, _ in first }
     }
 
     func attribute(_ name: String, of id: ItemID) throws -> [UInt8]? {
-        try Row.fetchOne(
+        try DatabaseRow.first(
             database.cachedStatement(
                 sql: "SELECT value FROM attribute WHERE item = ? AND name = ?"
             ),
             arguments: [id.rawValue, name]
-        ).map { $0.bytes(0) }
+        ) { $0.bytes(0) }
     }
 
     private func one(_ sql: String, _ arguments: StatementArguments) throws -> ItemRecord? {
-        // A cursor's row is read where it is, while the cursor lives; others are copied first.
         let statement = try database.cachedStatement(sql: sql)
-        let rows = try Row.fetchCursor(statement, arguments: arguments)
-        return try withExtendedLifetime(rows) { try rows.next().map { try ItemRecord(row: $0) } }
+        return try DatabaseRow.first(statement, arguments: arguments) { try ItemRecord(row: $0) }
     }
 }
 

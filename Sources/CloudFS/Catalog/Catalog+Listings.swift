@@ -51,8 +51,7 @@ extension CatalogReader {
                 FROM base JOIN item ON item.id = base.item WHERE \(condition)
                 """
         )
-        let rows = try Row.fetchAll(statement, arguments: arguments)
-        return try rows.map { row in
+        return try DatabaseRow.all(statement, arguments: arguments) { row in
             let item = try ItemRecord(row: row).item
             let base = BaseRecord(row: row, from: ItemRecord.columnCount)
             return RemoteItem(
@@ -90,7 +89,7 @@ extension CatalogReader {
                 GROUP BY parent
                 """
         )
-        return try Row.fetchAll(statement, arguments: [itemLimit]).map { ItemID($0[0]) }
+        return try DatabaseRow.all(statement, arguments: [itemLimit]) { ItemID($0[0]) }
     }
 
     /// Where the first listing of a folder goes on, if it was interrupted.

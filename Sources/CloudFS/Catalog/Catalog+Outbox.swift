@@ -11,7 +11,7 @@ struct OutboxRecord: Sendable, Equatable {
     var errorCode: String?
     var errorMessage: String?
 
-    init(row: Row) {
+    init(row: DatabaseRow) {
         item = ItemID(row[0])
         notBefore = Timestamp(nanoseconds: row[1])
         attempts = row[2]
@@ -46,7 +46,7 @@ struct OutboxTotals: Sendable, Equatable {
 extension CatalogReader {
     /// Rows that may be tried, the longest waiting first.
     func outbox(readyAt now: Timestamp, limit: Int) throws -> [OutboxRecord] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(
                 sql: """
                     SELECT \(OutboxRecord.columns) FROM outbox
@@ -54,12 +54,12 @@ extension CatalogReader {
                     """
             ),
             arguments: [now.nanoseconds, limit]
-        ).map { OutboxRecord(row: $0) }
+        ) { OutboxRecord(row: $0) }
     }
 
     /// All rows that are not held back, in the order they will be tried.
     func outbox(offset: Int, limit: Int) throws -> [OutboxRecord] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(
                 sql: """
                     SELECT \(OutboxRecord.columns) FROM outbox WHERE is_held = 0
@@ -67,16 +67,16 @@ extension CatalogReader {
                     """
             ),
             arguments: [limit, offset]
-        ).map { OutboxRecord(row: $0) }
+        ) { OutboxRecord(row: $0) }
     }
 
     func outboxEntry(of id: ItemID) throws -> OutboxRecord? {
-        try Row.fetchOne(
+        try DatabaseRow.first(
             database.cachedStatement(
                 sql: "SELECT \(OutboxRecord.columns) FROM outbox WHERE item = ?"
             ),
             arguments: [id.rawValue]
-        ).map { OutboxRecord(row: $0) }
+        ) { OutboxRecord(row: $0) }
     }
 
     /// When the next row may be tried; `nil` when nothing waits.
@@ -89,7 +89,7 @@ extension CatalogReader {
     }
 
     func outboxTotals() throws -> OutboxTotals {
-        let row = try Row.fetchOne(
+        try DatabaseRow.first(
             database.cachedStatement(
                 sql: """
                     SELECT count(*), total(error_code IS NOT NULL),
@@ -98,14 +98,14 @@ extension CatalogReader {
                     FROM outbox JOIN item ON item.id = outbox.item WHERE is_held = 0
                     """
             )
-        )
-        guard let row else { return OutboxTotals() }
-        return OutboxTotals(
-            items: row[0],
-            failed: Int(row[1] as Double),
-            bytes: Int64(row[2] as Double),
-            next: (row[3] as Int64?).map { Timestamp(nanoseconds: $0) }
-        )
+        ) { row in
+            OutboxTotals(
+                items: row[0],
+                failed: Int(row[1] as Double),
+                bytes: Int64(row[2] as Double),
+                next: (row[3] as Int64?).map { Timestamp(nanoseconds: $0) }
+            )
+        } ?? OutboxTotals()
     }
 }
 

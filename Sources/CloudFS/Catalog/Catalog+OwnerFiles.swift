@@ -14,11 +14,11 @@ extension CatalogReader {
     }
 
     func ownerFiles() throws -> [OwnerFileRecord] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(
                 sql: "SELECT item, process, began, boot, is_kept FROM owner_file"
             )
-        ).map { row in
+        ) { row in
             OwnerFileRecord(
                 item: ItemID(row[0]),
                 owner: ProcessIdentity(process: row[1], began: row[2], boot: row[3]),

@@ -40,12 +40,12 @@ extension CatalogReader {
     }
 
     private func names(in folder: ItemID) throws -> [NameRecord] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(
                 sql: "SELECT parent, name, item FROM name WHERE parent = ? ORDER BY name"
             ),
             arguments: [folder.rawValue]
-        ).map { NameRecord(parent: ItemID($0[0]), name: $0.bytes(1), item: ItemID($0[2])) }
+        ) { NameRecord(parent: ItemID($0[0]), name: $0.bytes(1), item: ItemID($0[2])) }
     }
 }
 

@@ -53,8 +53,10 @@ extension CatalogReader {
                     WHERE name.item = ?
                     """
             )
-            guard let row = try Row.fetchOne(statement, arguments: [id.rawValue]) else { continue }
-            if try judge.meets(QueryCandidate(row: row)) { found.insert(id) }
+            let candidate = try DatabaseRow.first(statement, arguments: [id.rawValue]) {
+                try QueryCandidate(row: $0)
+            }
+            if let candidate, try judge.meets(candidate) { found.insert(id) }
         }
         return found
     }
@@ -266,22 +268,22 @@ private struct QuerySearch {
     ) throws {
         // Not kept: the texts of queries are without number.
         let prepared = try database.makeStatement(sql: statement.sql)
-        let rows = try Row.fetchCursor(prepared, arguments: StatementArguments(statement.arguments))
-        while let row = try rows.next() {
+        let arguments: [(any DatabaseValueConvertible)?] = statement.arguments
+        try DatabaseRow.forEach(prepared, arguments: StatementArguments(arguments)) { row in
             let candidate = try QueryCandidate(row: row)
             lookedAt += 1
             if try judge.meets(candidate) {
                 found.items.append(candidate.id)
                 found.keys.append(key(row))
             }
-            guard found.items.count >= limit || lookedAt >= Self.mostCandidates else { continue }
+            guard found.items.count >= limit || lookedAt >= Self.mostCandidates else { return true }
             found.next = QueryPosition(key: key(row), row: candidate.position)
             isFull = true
-            return
+            return false
         }
     }
 
-    private func key(_ row: Row) -> QueryPosition.Key {
+    private func key(_ row: DatabaseRow) -> QueryPosition.Key {
         plan.query.order == .name
             ? .text(row.bytes(QueryCandidate.columnCount))
             : .number(row[QueryCandidate.columnCount])

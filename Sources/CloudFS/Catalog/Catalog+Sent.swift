@@ -53,7 +53,7 @@ struct SentRecord: Sendable, Equatable {
         base.parent == baseParent && base.name == baseName
     }
 
-    init(row: Row) throws {
+    init(row: DatabaseRow) throws {
         guard let document = DocumentID(blob: row.bytes(6)) else {
             throw CloudFSError(.corrupt, "a request in the catalog is damaged")
         }
@@ -93,9 +93,9 @@ extension CatalogReader {
     }
 
     func allSent() throws -> [SentRecord] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(sql: "SELECT \(SentRecord.columns) FROM sent ORDER BY item")
-        ).map { try SentRecord(row: $0) }
+        ) { try SentRecord(row: $0) }
     }
 
     /// Items whose last request was not answered and may be asked about.
@@ -112,12 +112,12 @@ extension CatalogReader {
     }
 
     private func sent(_ condition: String, _ arguments: StatementArguments) throws -> SentRecord? {
-        try Row.fetchOne(
+        try DatabaseRow.first(
             database.cachedStatement(
                 sql: "SELECT \(SentRecord.columns) FROM sent WHERE \(condition) LIMIT 1"
             ),
             arguments: arguments
-        ).map { try SentRecord(row: $0) }
+        ) { try SentRecord(row: $0) }
     }
 }
 

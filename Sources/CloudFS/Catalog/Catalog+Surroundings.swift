@@ -19,7 +19,7 @@ struct ItemSurroundings: Sendable {
 
 extension CatalogReader {
     func surroundings(of id: ItemID) throws -> ItemSurroundings {
-        let row = try Row.fetchOne(
+        let found = try DatabaseRow.first(
             database.cachedStatement(
                 sql: """
                     SELECT (SELECT name FROM name WHERE name.item = item.id LIMIT 1),
@@ -37,18 +37,20 @@ extension CatalogReader {
                     """
             ),
             arguments: [id.rawValue]
-        )
-        guard let row else { throw CloudFSError(.notFound, "the item is gone", item: id) }
-        return ItemSurroundings(
-            name: row.blob(0),
-            isHeld: row[1],
-            error: row[2],
-            baseVersion: (row[3] as String?).map { ItemVersion(content: $0, metadata: row[4]) },
-            hasNewer: row[5],
-            // Nearly always there is no such name in the whole drive.
-            hasConflicts: row[6] ? try isInConflict(id) : false,
-            isFavorite: row[7],
-            opened: (row[8] as Int64?).map { Timestamp(nanoseconds: $0) }
-        )
+        ) { row in
+            ItemSurroundings(
+                name: row.blob(0),
+                isHeld: row[1],
+                error: row[2],
+                baseVersion: (row[3] as String?).map { ItemVersion(content: $0, metadata: row[4]) },
+                hasNewer: row[5],
+                // Nearly always there is no such name in the whole drive.
+                hasConflicts: row[6] ? try isInConflict(id) : false,
+                isFavorite: row[7],
+                opened: (row[8] as Int64?).map { Timestamp(nanoseconds: $0) }
+            )
+        }
+        guard let found else { throw CloudFSError(.notFound, "the item is gone", item: id) }
+        return found
     }
 }

@@ -6,12 +6,12 @@ import GRDB
 extension CatalogReader {
     /// At most `limit` tags that items have, in the order in which they were first given.
     func tags(after position: Int64, limit: Int) throws -> [(id: Int64, name: String)] {
-        try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(
                 sql: "SELECT id, name FROM tag WHERE id > ? ORDER BY id LIMIT ?"
             ),
             arguments: [position, limit]
-        ).map { ($0[0], $0[1]) }
+        ) { ($0[0], $0[1]) }
     }
 
     func tags(of id: ItemID) throws -> Set<String> {
@@ -65,11 +65,10 @@ extension CatalogWriter {
 
     /// Fills the index of a catalog that had none.
     func indexTags() throws {
-        let rows = try Row.fetchAll(
-            database,
-            sql: "SELECT item, value FROM attribute WHERE name = ?",
+        let lists = try DatabaseRow.all(
+            database.makeStatement(sql: "SELECT item, value FROM attribute WHERE name = ?"),
             arguments: [TagList.attribute]
-        )
-        for row in rows { try indexTags(of: ItemID(row[0]), TagList.attribute, row.bytes(1)) }
+        ) { (ItemID($0[0]), $0.bytes(1)) }
+        for (id, list) in lists { try indexTags(of: id, TagList.attribute, list) }
     }
 }

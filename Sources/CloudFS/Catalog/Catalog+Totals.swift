@@ -32,17 +32,17 @@ extension CatalogReader {
                     AND (item.package IS NULL OR item.package NOT IN (SELECT id FROM below))
                 """
         )
-        let row = try Row.fetchOne(statement, arguments: [id.rawValue, id.rawValue])
-        guard let row else { return SubtreeTotals() }
-        return SubtreeTotals(
-            items: row[0],
-            files: row[1],
-            residentFiles: row[2],
-            bytes: row[3],
-            localBytes: row[4],
-            dirty: row[5],
-            errors: row[6]
-        )
+        return try DatabaseRow.first(statement, arguments: [id.rawValue, id.rawValue]) { row in
+            SubtreeTotals(
+                items: row[0],
+                files: row[1],
+                residentFiles: row[2],
+                bytes: row[3],
+                localBytes: row[4],
+                dirty: row[5],
+                errors: row[6]
+            )
+        } ?? SubtreeTotals()
     }
 
     /// Everything below an item, folders before what they hold, from a position on.

@@ -26,7 +26,7 @@ extension CatalogReader {
 
     /// What people opened last of what other devices know too; hidden files are left out.
     func recentUses(limit: Int) throws -> [RecentUse] {
-        let rows = try Row.fetchAll(
+        try DatabaseRow.all(
             database.cachedStatement(
                 sql: """
                     SELECT item.document, item.opened FROM item
@@ -36,8 +36,7 @@ extension CatalogReader {
                     """
             ),
             arguments: [limit]
-        )
-        return rows.compactMap { row in
+        ) { row in
             DocumentID(blob: row.bytes(0)).map { document in
                 let opened = Timestamp(nanoseconds: row[1])
                 return RecentUse(
@@ -45,7 +44,7 @@ extension CatalogReader {
                     opened: Timestamp(seconds: opened.seconds, nanoseconds: 0)
                 )
             }
-        }
+        }.compactMap(\.self)
     }
 
     func favoriteItems(limit: Int) throws -> [VirtualMember] {
@@ -102,7 +101,7 @@ extension CatalogReader {
     /// The item that is a document; of several, which are copies made beside CloudFS, the oldest
     /// one here that has a name.
     func namedItem(withDocument document: DocumentID) throws -> ItemID? {
-        let row = try Row.fetchOne(
+        try DatabaseRow.first(
             database.cachedStatement(
                 sql: """
                     SELECT id FROM item WHERE document = ?
@@ -111,8 +110,7 @@ extension CatalogReader {
                     """
             ),
             arguments: [document.blob.asBlob]
-        )
-        return row.map { ItemID($0[0]) }
+        ) { ItemID($0[0]) }
     }
 
     /// When a person's program opened an item last.
@@ -127,17 +125,10 @@ extension CatalogReader {
         _ sql: String,
         _ arguments: StatementArguments
     ) throws -> [VirtualMember] {
-        let rows = try Row.fetchCursor(
-            database.cachedStatement(sql: sql),
-            arguments: arguments
-        )
-        var found: [VirtualMember] = []
-        while let row = try rows.next() {
-            guard let document = DocumentID(blob: row.bytes(1)) else { continue }
-            found.append(
-                VirtualMember(item: ItemID(row[0]), document: document, name: row.bytes(2))
-            )
-        }
-        return found
+        try DatabaseRow.all(database.cachedStatement(sql: sql), arguments: arguments) { row in
+            DocumentID(blob: row.bytes(1)).map {
+                VirtualMember(item: ItemID(row[0]), document: $0, name: row.bytes(2))
+            }
+        }.compactMap(\.self)
     }
 }

@@ -36,7 +36,7 @@ struct ItemRecord: Sendable, Equatable {
 
     static let columnCount = 26
 
-    init(row: Row) throws {
+    init(row: DatabaseRow) throws {
         guard let kind = ItemKind(rawValue: row[3]),
             let residency = Residency(rawValue: row[12]),
             let cleanliness = Cleanliness(rawValue: row[13]),
@@ -120,7 +120,7 @@ struct BaseRecord: Sendable, Equatable {
         self.modified = modified
     }
 
-    init(row: Row, from first: Int = 0) {
+    init(row: DatabaseRow, from first: Int = 0) {
         item = ItemID(row[first])
         parent = (row[first + 1] as Int64?).map { ItemID($0) }
         name = row.bytes(first + 2)

@@ -21,7 +21,7 @@ struct QueryCandidate: Sendable {
 
     static let columnCount = 8
 
-    init(row: Row) throws {
+    init(row: DatabaseRow) throws {
         guard let kind = ItemKind(rawValue: row[4]) else {
             throw CloudFSError(.corrupt, "item \(row[0] as Int64) of the catalog is damaged")
         }
@@ -112,7 +112,7 @@ struct QueryJudge {
     // MARK: - State
 
     private func status(of candidate: QueryCandidate) throws -> QueryStatus {
-        let row = try Row.fetchOne(
+        try DatabaseRow.first(
             reader.database.cachedStatement(
                 sql: """
                     SELECT item.residency, item.is_wanted, outbox.is_held,
@@ -121,8 +121,11 @@ struct QueryJudge {
                     """
             ),
             arguments: [candidate.id.rawValue]
-        )
-        guard let row, let residency = Residency(rawValue: row[0]) else { return .local }
+        ) { try status(of: candidate, $0) } ?? .local
+    }
+
+    private func status(of candidate: QueryCandidate, _ row: DatabaseRow) throws -> QueryStatus {
+        guard let residency = Residency(rawValue: row[0]) else { return .local }
         let isHeld: Bool? = row[2]
         if isHeld == true || !candidate.kind.isSynced { return .excluded }
         if hasExclusions, try reader.effectivePolicy(of: candidate.id) == .excluded {

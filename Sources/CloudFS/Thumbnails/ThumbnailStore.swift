@@ -103,7 +103,7 @@ final class ThumbnailStore: Sendable {
     private static func record(of id: ItemID, _ database: Database) throws -> ThumbnailRecord? {
         let sizes = ThumbnailSize.allCases
         let filled = sizes.map { "\(column($0)) IS NOT NULL" }.joined(separator: ", ")
-        return try Row.fetchOne(
+        return try DatabaseRow.first(
             database.cachedStatement(
                 sql: """
                     SELECT token, source, is_sent, noted, attempts, \(filled)
@@ -111,17 +111,18 @@ final class ThumbnailStore: Sendable {
                     """
             ),
             arguments: [id.rawValue]
-        ).flatMap { row in
-            guard let source = ThumbnailRecord.Source(rawValue: row[1]) else { return nil }
-            return ThumbnailRecord(
-                token: ThumbnailToken(rawValue: row[0]),
-                source: source,
-                isSent: row[2],
-                noted: Timestamp(nanoseconds: row[3]),
-                attempts: row[4],
-                sizes: Set(sizes.indices.filter { row[5 + $0] }.map { sizes[$0] })
-            )
-        }
+        ) { row in
+            ThumbnailRecord.Source(rawValue: row[1]).map { source in
+                ThumbnailRecord(
+                    token: ThumbnailToken(rawValue: row[0]),
+                    source: source,
+                    isSent: row[2],
+                    noted: Timestamp(nanoseconds: row[3]),
+                    attempts: row[4],
+                    sizes: Set(sizes.indices.filter { row[5 + $0] }.map { sizes[$0] })
+                )
+            }
+        } ?? nil
     }
 
     /// The largest picture of at most `size` that shows one of `tokens`.
@@ -133,18 +134,18 @@ final class ThumbnailStore: Sendable {
         let columns = ThumbnailSize.allCases.filter { $0 <= size }.reversed().map(Self.column)
         let selection = columns.joined(separator: ", ")
         return try run { database in
-            try Row.fetchOne(
+            try DatabaseRow.first(
                 database.cachedStatement(
                     sql: "SELECT token, \(selection) FROM thumbnail WHERE item = ?"
                 ),
                 arguments: [id.rawValue]
-            ).flatMap { row in
+            ) { row -> ThumbnailImage? in
                 guard tokens.contains(ThumbnailToken(rawValue: row[0])) else { return nil }
                 for index in 1...columns.count {
                     if let bytes = row.blob(index) { return ThumbnailImage(bytes) }
                 }
                 return nil
-            }
+            } ?? nil
         }
     }
 
@@ -156,17 +157,18 @@ final class ThumbnailStore: Sendable {
         let sizes = ThumbnailSize.allCases
         let columns = sizes.map(Self.column).joined(separator: ", ")
         return try run { database in
-            let row = try Row.fetchOne(
+            try DatabaseRow.first(
                 database.cachedStatement(
                     sql: "SELECT \(columns) FROM thumbnail WHERE item = ? AND token = ?"
                 ),
                 arguments: [id.rawValue, token.rawValue]
-            )
-            var images: ThumbnailImages = [:]
-            for (index, size) in sizes.enumerated() {
-                images[size] = row?.blob(index).flatMap { ThumbnailImage($0) }
-            }
-            return images
+            ) { row in
+                var images: ThumbnailImages = [:]
+                for (index, size) in sizes.enumerated() {
+                    images[size] = row.blob(index).flatMap { ThumbnailImage($0) }
+                }
+                return images
+            } ?? [:]
         }
     }
 
