@@ -216,11 +216,10 @@ final class DriveParts: Sendable {
             files.caches.noteChanged(changes)
             for case .entryVanished(_, _, let item) in changes { coordinator.noteMoved(item) }
             evictor.noticeUse()
-        }
-        hub.subscribeToAll { changes, _ in
+            // What programs change is looked at when it was sent.
             thumbnails.notice(changes.compactMap(\.changedItem))
-            desktop?.notice(changes)
         }
+        hub.subscribeToAll { changes, _ in desktop?.notice(changes) }
         self.catalog = catalog
         self.files = files
         self.pool = pool
