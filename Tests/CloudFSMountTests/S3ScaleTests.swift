@@ -53,6 +53,30 @@ struct S3ScaleTests {
         #expect(server.requestCount(.head) < 100)
     }
 
+    @Test func `who looks before changes are heard of has nothing compared twice`() async throws {
+        let server = try await Self.server(folders: 40, files: 2)
+        // Nothing that happens in the bucket is heard of until the drive was looked at.
+        let gate = FakeS3Gate()
+        server.add(FakeS3Fault(.wait(gate)) { Self.isJournal($0) })
+        try await TestDrive.with(options: S3FaultTests.options(server)) { drive in
+            #expect(try await drive.run("ls | wc -l") == "40")
+            gate.open()
+            try await eventually("everything is compared", within: .seconds(30)) {
+                // The second look comes when the first has begun what there is to compare.
+                guard server.requests(.list).count(where: Self.isJournal) > 1 else { return false }
+                return try await drive.mustDo(["status", "--json"]).contains(
+                    /"isComplete"\s*:\s*true/
+                )
+            }
+        }
+        // Each folder once, and the drive's root again for who looked.
+        #expect(Self.pages(server) <= 42)
+    }
+
+    private static func isJournal(_ request: FakeS3Request) -> Bool {
+        request.parameter("prefix")?.contains("journal") == true
+    }
+
     @Test func `a comparison ends when the drive does`() async throws {
         let server = try await Self.server(folders: 2_000, files: 40)
         try await TestDrive.with(options: S3FaultTests.options(server)) { drive in

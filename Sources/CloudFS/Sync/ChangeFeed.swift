@@ -38,6 +38,8 @@ final class ChangeFeed: Sendable {
         var occasions: UInt64 = 1
         /// Up to which of them it was made.
         var compared: UInt64 = 0
+        /// Whether changes are heard of: what is compared before has to be compared again.
+        var hearsChanges = false
         /// How many list folders that nobody listed before.
         var firstListings = 0
     }
@@ -168,6 +170,7 @@ final class ChangeFeed: Sendable {
 
     private func follow() async throws(CloudFSError) {
         var anchor = try await applier.provider.changes(after: nil).anchor
+        state.withLock { $0.hearsChanges = true }
         needComparison()
         scanNeeded.raise()
         while !Task.isCancelled {
@@ -253,7 +256,7 @@ final class ChangeFeed: Sendable {
             }
             outcome = try await list(folder, depth: .few, isFresh: true)
         }
-        enqueueUnlisted(outcome)
+        if !outcome.unlisted.isEmpty { scanNeeded.raise() }
         if outcome.hasSketches { noteSketches(in: [folder]) }
     }
 
@@ -318,10 +321,6 @@ final class ChangeFeed: Sendable {
 
     private var clocks: Clocks { applier.files.clocks }
 
-    private func enqueueUnlisted(_ outcome: RemoteApplier.Outcome) {
-        if !outcome.unlisted.isEmpty { scanNeeded.raise() }
-    }
-
     /// One listing of a folder at a time; whoever comes meanwhile gets the same one.
     func list(
         _ folder: ItemID,
@@ -376,6 +375,7 @@ final class ChangeFeed: Sendable {
                 failed.add([], isAll: true)
                 continue
             }
+            guard state.withLock({ $0.hearsChanges }) else { continue }
             do throws(CloudFSError) {
                 let known = try await pool.engine {
                     try self.catalog.read { try $0.lastListedFolder() }
