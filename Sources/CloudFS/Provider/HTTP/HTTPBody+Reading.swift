@@ -13,11 +13,20 @@ extension HTTPBody {
         try await hash(Insecure.MD5(), in: pool)
     }
 
+    /// Hashing so many takes a few dozen microseconds.
+    private static let fewBytes = 64 << 10
+
     private func hash(
         _ empty: some HashFunction & Sendable,
         in pool: BlockingPool
     ) async throws(CloudFSError) -> String {
         let body = self
+        // Most requests have none or a short one: no thread need be woken for them.
+        switch self {
+        case .none: return try hash(empty)
+        case .bytes(let bytes) where bytes.count <= Self.fewBytes: return try hash(empty)
+        default: break
+        }
         do {
             return try await pool.run { try body.hash(empty) }
         } catch let error as CloudFSError {

@@ -92,11 +92,11 @@ final class HTTPMeter: Sendable {
     }
 
     /// Returns when a limit is reached, or when the task is cancelled.
-    func waitUntilExpired() async {
+    func waitUntilExpired(by alarms: AlarmClock) async {
         while let left = remaining() {
             do {
                 // An allowance may have become smaller meanwhile, down to that of idleness.
-                try await Task.sleep(for: max(min(left, limits.idle), .milliseconds(5)))
+                try await alarms.sleep(for: max(min(left, limits.idle), .milliseconds(5)))
             } catch {
                 return
             }

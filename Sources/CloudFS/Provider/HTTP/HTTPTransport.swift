@@ -23,6 +23,7 @@ final class HTTPTransport: Sendable {
 
     private let client: HTTPClient
     private let slots: HTTPSlots
+    private let alarms = AlarmClock()
     private let pool: BlockingPool
     private let clocks: Clocks
     private let isShutDown = Mutex(false)
@@ -137,7 +138,7 @@ final class HTTPTransport: Sendable {
                 }
             }
             group.addTask {
-                await meter.waitUntilExpired()
+                await meter.waitUntilExpired(by: self.alarms)
                 return nil
             }
             var result: Result<Value, CloudFSError>?
