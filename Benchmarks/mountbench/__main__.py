@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mountbench import datasets, document, report, runs, settings, workloads
 from mountbench.cases import CASES, USUAL
+from mountbench.disk import Disk
 
 
 def main() -> None:
@@ -37,7 +38,8 @@ def main() -> None:
 
     options = parser.parse_args()
     if options.command == "data":
-        datasets.make_all()
+        with Disk():
+            datasets.make_all()
     elif options.command == "list":
         print("cases:", *CASES)
         print("peers:", *tomllib.loads(settings.PEERS_FILE.read_text()))
@@ -46,7 +48,8 @@ def main() -> None:
         if unknown := set(cases) - set(CASES):
             parser.error(f"no such case: {', '.join(sorted(unknown))}")
         output = options.output or settings.RESULTS / time.strftime("%F-%H%M%S.json")
-        runs.run(options.peers, cases, options.repetitions, output)
+        with Disk():
+            runs.run(options.peers, cases, options.repetitions, output)
         report.print_table([output])
     elif options.command == "document":
         print(document.write(options.file, options.made_by))

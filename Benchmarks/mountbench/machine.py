@@ -13,7 +13,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def drop_caches(what: int) -> None:
     """Forgets clean pages (1), or pages, entries and inodes (3), of every file system."""
-    subprocess.run(["sync", "-f", str(settings.ROOT)], check=True)
+    subprocess.run(["sync", "-f", str(settings.DISK)], check=True)
     Path("/proc/sys/vm/drop_caches").write_text(str(what))
 
 
@@ -25,8 +25,11 @@ def is_mounted(mountpoint: Path) -> bool:
 
 
 def usage(root: int | None) -> dict:
-    """Processor time and memory of a process and all it started; what they share counts once."""
-    cpu = resident = peak = 0
+    """Processor time and memory of a process and all it started; what they share counts once.
+
+    No peak is kept of that: what they share now is taken from the sum of their peaks.
+    """
+    cpu = resident = peak = mapped = 0
     for process in _with_descendants(root) if root else []:
         try:
             times = _stat_fields(Path(f"/proc/{process}/stat").read_text())
@@ -41,6 +44,9 @@ def usage(root: int | None) -> dict:
         for line in memory.splitlines():
             if line.startswith("Pss:"):
                 resident += int(line.split()[1])
+            if line.startswith("Rss:"):
+                mapped += int(line.split()[1])
+    peak -= mapped - resident
     return {"cpu_s": cpu / _TICKS, "resident_mb": resident / 1024, "peak_mb": peak / 1024}
 
 
@@ -123,7 +129,7 @@ def description() -> dict:
         "memory_gib": round(int(memory) / (1 << 20), 1),
         "system": system,
         "kernel": platform.release(),
-        "disk": _first_line("stat", "-f", "-c", "%T", settings.ROOT),
+        "disk": _first_line("stat", "-f", "-c", "%T", settings.DISK),
         "load": os.getloadavg()[0],
         "commit": _commit(),
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[2]
 BENCHMARKS = PROJECT / "Benchmarks"
 
-# Mountpoints, caches and results; on a disk, as the peers' caches are measured with it.
+# Mountpoints, the disk of the measurements, and results.
 ROOT = Path(os.environ.get("BENCH_ROOT", PROJECT / ".build" / "benchmarks"))
 # What the simulated cloud serves; in memory, so that a dropped page cache leaves it warm.
 CLOUD = Path(os.environ.get("BENCH_CLOUD", "/dev/shm/cloudfs-benchmarks"))
@@ -15,7 +15,9 @@ PROGRAMS = Path(os.environ.get("BENCH_PROGRAMS", PROJECT / ".build" / "release")
 
 BUCKET = "bench"
 ENDPOINT = f"http://127.0.0.1:{PORT}"
-NATIVE = ROOT / "native"
+# Where everything local is measured; see disk.py.
+DISK = ROOT / "disk"
+NATIVE = DISK / "native"
 # The same files as a folder that plays the cloud.
 LOCAL = CLOUD / "local"
 RESULTS = ROOT / "results"

@@ -60,7 +60,7 @@ class Peer:
         self.attribute: str | None = peers[name].get("attribute")
         self.data = settings.ROOT / "mounts" / name
         self.has_link = "folder" not in peers[name]
-        self._cache = settings.ROOT / "caches" / name
+        self._cache = settings.DISK / "caches" / name
         self._log = settings.ROOT / f"{name}.log"
         self._process: subprocess.Popen | None = None
         places = {
