@@ -18,14 +18,17 @@ extension MountConfiguration {
 /// The pieces of a drive that need a decision when they are made.
 extension DriveParts {
     /// What claims ask about places: the folders around an item, and the package that it is in.
-    static func places(in catalog: Catalog, _ promised: PromisedNames) -> Coordinator.Places {
-        Coordinator.Places { id throws(CloudFSError) in
+    static func places(of files: OpenFiles, _ promised: PromisedNames) -> Coordinator.Places {
+        let catalog = files.catalog
+        return Coordinator.Places { id throws(CloudFSError) in
             let place = promised.place(id)
             return try catalog.readFew { reader in
                 guard let place else { return try reader.folders(around: id) }
                 return try reader.folders(around: place.parent).union([place.parent])
             }
         } unit: { id throws(CloudFSError) in
+            // What is open knows it.
+            if let package = files.live(id)?.knownPackage { return package ?? id }
             let place = promised.place(id)
             return try catalog.readFew { reader in
                 guard let place else { return try reader.package(of: id) ?? id }

@@ -71,7 +71,7 @@ final class DriveParts: Sendable {
         let mutations = RemoteMutations()
         let promisedNames = PromisedNames()
         let coordinator = Coordinator(
-            places: Self.places(in: catalog, promisedNames)
+            places: Self.places(of: files, promisedNames)
         ) { news.letGo() }
         let evictor = Evictor(
             files: files,

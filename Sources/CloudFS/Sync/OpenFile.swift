@@ -15,6 +15,12 @@ final class OpenFile: Sendable {
         self.state = Mutex(state)
     }
 
+    /// The package that the file is in, or that it is in none; `nil` where nobody can tell without
+    /// waiting.
+    var knownPackage: ItemID?? {
+        state.withLockIfAvailable { $0.isLoaded ? .some($0.package) : nil } ?? nil
+    }
+
     /// What is shown of a file in use, at one moment.
     struct Snapshot: Sendable {
         var size: Int64
