@@ -38,8 +38,7 @@ def main() -> None:
 
     options = parser.parse_args()
     if options.command == "data":
-        with Disk():
-            datasets.make_all()
+        datasets.make_all()
     elif options.command == "list":
         print("cases:", *CASES)
         print("peers:", *tomllib.loads(settings.PEERS_FILE.read_text()))
@@ -49,6 +48,7 @@ def main() -> None:
             parser.error(f"no such case: {', '.join(sorted(unknown))}")
         output = options.output or settings.RESULTS / time.strftime("%F-%H%M%S.json")
         with Disk():
+            datasets.make_native()
             runs.run(options.peers, cases, options.repetitions, output)
         report.print_table([output])
     elif options.command == "document":

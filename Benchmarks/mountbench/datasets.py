@@ -16,11 +16,15 @@ _MIB = 1 << 20
 
 
 def make_all() -> None:
-    """Makes what is missing: the bucket, the same as two folders, and the source tree."""
+    """Makes what is missing: the bucket, the same as a folder, and the source tree."""
     _make_once(settings.CLOUD / "data" / settings.BUCKET, _make_files)
     _make_once(settings.LOCAL, _make_files)
-    _make_once(settings.NATIVE, _make_files)
     _make_once(settings.ROOT / "source", _make_source)
+
+
+def make_native() -> None:
+    """Makes what is missing of the same on the disk, which only root can have mounted."""
+    _make_once(settings.NATIVE, _make_files)
 
 
 def _make_once(folder: Path, make) -> None:

@@ -10,6 +10,8 @@ from mountbench import machine, settings
 
 _IMAGE = settings.ROOT / "disk.img"
 _SIZE = 64 << 30
+# Never twice: two file systems would write into one image.
+_ATTACH = ("losetup", "--find", "--show", "--nooverlap", "--direct-io=on")
 
 
 class Disk:
@@ -20,13 +22,13 @@ class Disk:
 
     def __enter__(self) -> "Disk":
         settings.DISK.mkdir(parents=True, exist_ok=True)
-        # An interrupted run leaves it mounted.
+        # By an interrupted run; its device goes with it when this one is over.
         if machine.is_mounted(settings.DISK):
             return self
         if not _IMAGE.exists():
             _make_image()
         # Without a second copy of everything in memory.
-        self._device = _run("losetup", "--find", "--show", "--direct-io=on", _IMAGE).strip()
+        self._device = _run(*_ATTACH, _IMAGE).strip()
         try:
             _run("mount", "-o", "discard", self._device, settings.DISK)
         except RuntimeError:
@@ -35,12 +37,14 @@ class Disk:
         return self
 
     def __exit__(self, *_) -> None:
+        # Lazily: a peer that was given up may have files open still.
+        subprocess.run(["umount", "--lazy", settings.DISK], check=False)
         if self._device:
-            _run("umount", settings.DISK)
             self._detach()
 
     def _detach(self) -> None:
-        _run("losetup", "--detach", self._device)
+        # Takes effect when the last one has closed it.
+        subprocess.run(["losetup", "--detach", self._device], check=False)
 
 
 def _make_image() -> None:

@@ -7,7 +7,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 BENCHMARKS = PROJECT / "Benchmarks"
 
 # Mountpoints, the disk of the measurements, and results.
-ROOT = Path(os.environ.get("BENCH_ROOT", PROJECT / ".build" / "benchmarks"))
+ROOT = Path(os.environ.get("BENCH_ROOT", PROJECT / ".build" / "benchmarks")).resolve()
 # What the simulated cloud serves; in memory, so that a dropped page cache leaves it warm.
 CLOUD = Path(os.environ.get("BENCH_CLOUD", "/dev/shm/cloudfs-benchmarks"))
 PORT = int(os.environ.get("BENCH_PORT", "9410"))
