@@ -1,4 +1,26 @@
 extension ChangeFeed {
+    /// Takes all hints of a page together: an item that moved is in two of them.
+    func note(_ hints: [ChangeHint]) async throws(CloudFSError) {
+        if hints.contains(.subtree(.root)) {
+            needComparison()
+            scanNeeded.raise()
+        }
+        let folders = try await pool.engine {
+            try self.catalog.read { reader in
+                try hints.flatMap { hint -> [ItemID] in
+                    switch hint {
+                    case .subtree(.root): []
+                    case .children(let path):
+                        try self.folders(for: path, isSubtree: false, reader)
+                    case .subtree(let path):
+                        try self.folders(for: path, isSubtree: true, reader)
+                    }
+                }
+            }
+        }
+        if !folders.isEmpty { hint(folders) }
+    }
+
     /// The folder a hint speaks of, or the nearest one above that is known, and what was there a
     /// short while ago; below them, if asked for.
     func folders(

@@ -38,8 +38,9 @@ final class ChangeFeed: Sendable {
         var occasions: UInt64 = 1
         /// Up to which of them it was made.
         var compared: UInt64 = 0
-        /// Whether changes are heard of: what is compared before has to be compared again.
-        var hearsChanges = false
+        /// Whether it was asked from where on changes are heard of: what is compared before has to
+        /// be compared again.
+        var hasBegun = false
         /// How many list folders that nobody listed before.
         var firstListings = 0
     }
@@ -75,7 +76,7 @@ final class ChangeFeed: Sendable {
     }
 
     /// Notes that everything must be compared, also if a comparison is under way.
-    private func needComparison() { state.withLock { $0.occasions += 1 } }
+    func needComparison() { state.withLock { $0.occasions += 1 } }
 
     // MARK: - Running
 
@@ -169,10 +170,7 @@ final class ChangeFeed: Sendable {
     }
 
     private func follow() async throws(CloudFSError) {
-        var anchor = try await applier.provider.changes(after: nil).anchor
-        state.withLock { $0.hearsChanges = true }
-        needComparison()
-        scanNeeded.raise()
+        var anchor = try await begin()
         while !Task.isCancelled {
             let page = try await applier.provider.changes(after: anchor)
             try await note(page.hints)
@@ -184,26 +182,17 @@ final class ChangeFeed: Sendable {
         }
     }
 
-    /// Takes all hints of a page together: an item that moved is in two of them.
-    func note(_ hints: [ChangeHint]) async throws(CloudFSError) {
-        if hints.contains(.subtree(.root)) {
-            needComparison()
+    /// Asks from where on changes are heard of; from there on everything is compared once.
+    ///
+    /// Where they cannot be heard of, comparing finds them all the same.
+    private func begin() async throws(CloudFSError) -> SyncAnchor {
+        defer {
+            state.withLock { $0.hasBegun = true }
             scanNeeded.raise()
         }
-        let folders = try await pool.engine {
-            try self.catalog.read { reader in
-                try hints.flatMap { hint -> [ItemID] in
-                    switch hint {
-                    case .subtree(.root): []
-                    case .children(let path):
-                        try self.folders(for: path, isSubtree: false, reader)
-                    case .subtree(let path):
-                        try self.folders(for: path, isSubtree: true, reader)
-                    }
-                }
-            }
-        }
-        if !folders.isEmpty { hint(folders) }
+        let anchor = try await applier.provider.changes(after: nil).anchor
+        needComparison()
+        return anchor
     }
 
     // MARK: - Listing
@@ -375,7 +364,7 @@ final class ChangeFeed: Sendable {
                 failed.add([], isAll: true)
                 continue
             }
-            guard state.withLock({ $0.hearsChanges }) else { continue }
+            guard state.withLock({ $0.hasBegun }) else { continue }
             do throws(CloudFSError) {
                 let known = try await pool.engine {
                     try self.catalog.read { try $0.lastListedFolder() }
