@@ -122,6 +122,32 @@ struct ThumbnailTests {
         }
     }
 
+    @Test func `what was sent while a program had it open gets its picture when it is closed`()
+        async throws
+    {
+        try await TestDrive.with { drive in
+            try await drive.run(Self.draw + "draw a.png 300 200")
+            let program = Task {
+                try await drive.run(
+                    """
+                    exec 3> a.png; cat $SCRATCH/a.png >&3
+                    until [ -e $SCRATCH/stop ]; do sleep 0.05; done; exec 3>&-
+                    """,
+                    within: .seconds(60)
+                )
+            }
+            try await eventually("it is in the cloud", within: .seconds(40)) {
+                try await drive.run("cmp -s $SCRATCH/a.png $CLOUD/a.png && echo yes || true")
+                    == "yes"
+            }
+            try await drive.run("touch $SCRATCH/stop")
+            _ = try await program.value
+            try await eventually("its pictures are in the cloud", within: .seconds(30)) {
+                try await drive.run("ls $CLOUD/.cloudfs/thumbnails 2> /dev/null | wc -l") != "0"
+            }
+        }
+    }
+
     @Test func `pictures of what is gone go, too`() async throws {
         try await TestDrive.with { drive in
             func pictures() async throws -> [String] {

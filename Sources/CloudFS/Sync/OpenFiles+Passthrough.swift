@@ -109,9 +109,14 @@ extension OpenFiles {
 
     /// Takes the content file back from the kernel, when a handle was closed and is no longer
     /// counted, if it was the last.
-    func conceal(_ file: OpenFile) throws(CloudFSError) {
+    ///
+    /// - Returns: Whether the item is clean now and was not: everything was sent before.
+    func conceal(_ file: OpenFile) throws(CloudFSError) -> Bool {
+        var isCleaned = false
         let hasEnded = try file.state.withLock { state throws(CloudFSError) -> Bool in
             guard state.handles == 0 else { return false }
+            let wasDirty = state.isDirty
+            defer { isCleaned = wasDirty && !state.isDirty }
             if let backing = state.backing { passthrough.unregister(backing) }
             state.backing = nil
             state.isBackingDecided = false
@@ -127,6 +132,7 @@ extension OpenFiles {
             }
         }
         if hasEnded { try release(file) }
+        return isCleaned
     }
 
     private func setMapped(_ state: inout OpenFile.State, _ id: ItemID) {

@@ -34,6 +34,8 @@ struct WriterWatch: Sendable {
         do throws(CloudFSError) {
             let (outdated, failures) = try await pool.engine {
                 var (ended, failures) = self.files.lookAfterWriters()
+                // Some are clean now, without anything being sent.
+                self.uploader.applier.hub.publish(ended.map { .attributes($0.id) })
                 for file in ended {
                     do throws(CloudFSError) { try self.files.letRest(file) } catch {
                         failures[file.id] = error
