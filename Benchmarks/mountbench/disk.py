@@ -10,41 +10,32 @@ from mountbench import machine, settings
 
 _IMAGE = settings.ROOT / "disk.img"
 _SIZE = 64 << 30
-# Never twice: two file systems would write into one image.
+# Never twice: two file systems would write into one image. Nor with a second copy of everything
+# in memory.
 _ATTACH = ("losetup", "--find", "--show", "--nooverlap", "--direct-io=on")
 
 
 class Disk:
     """Is there while it is entered; its files stay."""
 
-    def __init__(self) -> None:
-        self._device: str | None = None
-
     def __enter__(self) -> "Disk":
         settings.DISK.mkdir(parents=True, exist_ok=True)
-        # By an interrupted run; its device goes with it when this one is over.
+        # An interrupted run leaves it mounted.
         if machine.is_mounted(settings.DISK):
             return self
         if not _IMAGE.exists():
             _make_image()
-        # Without a second copy of everything in memory.
-        self._device = _run(*_ATTACH, _IMAGE).strip()
+        device = _run(*_ATTACH, _IMAGE).strip()
         try:
-            _run("mount", "-o", "discard", self._device, settings.DISK)
-        except RuntimeError:
-            self._detach()
-            raise
+            _run("mount", "-o", "discard", device, settings.DISK)
+        finally:
+            # As soon as nothing uses it: at once, or when the last of the mount is gone.
+            _run("losetup", "--detach", device)
         return self
 
     def __exit__(self, *_) -> None:
-        # Lazily: a peer that was given up may have files open still.
+        # Lazily: a peer that was given up may have files open still. Failing, it says why itself.
         subprocess.run(["umount", "--lazy", settings.DISK], check=False)
-        if self._device:
-            self._detach()
-
-    def _detach(self) -> None:
-        # Takes effect when the last one has closed it.
-        subprocess.run(["losetup", "--detach", self._device], check=False)
 
 
 def _make_image() -> None:
