@@ -73,6 +73,19 @@ struct S3ScaleTests {
         #expect(Self.pages(server) <= 42)
     }
 
+    @Test func `a bucket whose journal may not be listed is compared all the same`() async throws {
+        let server = try await Self.server(folders: 40, files: 2)
+        server.add(
+            FakeS3Fault(.fail(status: 403, code: "AccessDenied"), count: nil) { Self.isJournal($0) }
+        )
+        try await TestDrive.with(options: S3FaultTests.options(server)) { drive in
+            #expect(try await drive.run("ls | wc -l") == "40")
+            try await eventually("every folder is listed", within: .seconds(40)) {
+                Self.pages(server) >= 41
+            }
+        }
+    }
+
     private static func isJournal(_ request: FakeS3Request) -> Bool {
         request.parameter("prefix")?.contains("journal") == true
     }
