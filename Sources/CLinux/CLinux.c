@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -192,6 +193,15 @@ int clinux_spawn_close_from(posix_spawn_file_actions_t *actions, int first) {
 }
 
 int clinux_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+
+int clinux_timer_open(void) { return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC); }
+
+int clinux_timer_set(int timer, int64_t nanoseconds) {
+    const long second = 1000000000;
+    const struct itimerspec setting = {
+        .it_value = {.tv_sec = nanoseconds / second, .tv_nsec = nanoseconds % second}};
+    return timerfd_settime(timer, 0, &setting, NULL);
+}
 
 const uint32_t clinux_in_content = IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE;
 const uint32_t clinux_in_overflow = IN_Q_OVERFLOW;

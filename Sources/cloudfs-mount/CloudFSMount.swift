@@ -1,11 +1,18 @@
 import ArgumentParser
 import CloudFS
+import Dispatch
 import Glibc
 
 /// `cloudfs-mount`, also called as `mount.cloudfs`: arguments to a running drive.
 @main enum CloudFSMount {
-    static func main() async {
+    static func main() {
         ProcessSetup.openStandardDescriptors()
+        TaskThreads.takeOver()
+        Task { await runAndExit() }
+        dispatchMain()
+    }
+
+    private static func runAndExit() async -> Never {
         let program = CommandLine.arguments.first ?? "cloudfs-mount"
         let isHelper = MountConfiguration.HelperArguments.isHelper(program)
         do throws(CloudFSError) {

@@ -49,6 +49,12 @@ int clinux_removexattr(const char *path, const char *name);
 
 int clinux_eventfd(void);
 
+/// A timer that goes on while the machine is suspended: a descriptor of which 8 bytes can be read
+/// when it is over, or -1 with errno.
+int clinux_timer_open(void);
+/// Sets the timer, to go off after more than 0 ns: 0, or -1 with errno.
+int clinux_timer_set(int timer, int64_t nanoseconds);
+
 /// Has a program that is started get no descriptor from `first` on, whoever opened them.
 int clinux_spawn_close_from(posix_spawn_file_actions_t *actions, int first);
 

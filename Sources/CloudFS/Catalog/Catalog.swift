@@ -8,7 +8,7 @@ import Synchronization
 /// All access is a closure in one transaction. A transaction that was committed survives the
 /// death of this process; it survives a power failure once `makeDurable` returned.
 final class Catalog: Sendable {
-    private let pool: DatabasePool
+    private let connections: CatalogConnections
     private let logPath: String
     private let flushes = SharedRun()
     private let reserve: CatalogReserve
@@ -25,10 +25,9 @@ final class Catalog: Sendable {
     /// - Throws: `corrupt` for a file that is no catalog or of a newer CloudFS; `diskFull`.
     init(path: String) throws(CloudFSError) {
         logPath = path + "-wal"
-        pool = try Self.converting("the catalog cannot be opened") {
+        connections = try Self.converting("the catalog cannot be opened") {
             var configuration = Configuration()
             configuration.label = "cloudfs.catalog"
-            configuration.maximumReaderCount = 8
             configuration.busyMode = .timeout(10)
             configuration.prepareDatabase { database in
                 try database.execute(
@@ -42,10 +41,11 @@ final class Catalog: Sendable {
                         """
                 )
             }
-            let pool = try DatabasePool(path: path, configuration: configuration)
-            try pool.writeWithoutTransaction { try CatalogFailure.requireWritable($0) }
-            try CatalogSchema.migrator.migrate(pool)
-            return pool
+            let connections = try CatalogConnections(path: path, configuration)
+            let writer = connections.writer
+            try writer.writeWithoutTransaction { try CatalogFailure.requireWritable($0) }
+            try CatalogSchema.migrator.migrate(writer)
+            return connections
         }
         reserve = CatalogReserve(path: path)
         reserve.refill()
@@ -61,7 +61,7 @@ final class Catalog: Sendable {
         _ body: (CatalogReader) throws -> Value
     ) throws(CloudFSError) -> Value {
         try Self.converting("the catalog cannot be read") {
-            try pool.read { database in
+            try connections.read { database in
                 try Self.noting(database) { try body(CatalogReader(database: database)) }
             }
         }
@@ -77,7 +77,7 @@ final class Catalog: Sendable {
         guard !isBusy else { return try read(body) }
         return try Self.converting("the catalog cannot be read") {
             // Nothing is written meanwhile, so that this needs no transaction to be consistent.
-            try pool.writeWithoutTransaction { database in
+            try connections.writer.writeWithoutTransaction { database in
                 try Self.noting(database) { try body(CatalogReader(database: database)) }
             }
         }
@@ -103,7 +103,7 @@ final class Catalog: Sendable {
         // The next one may have begun already.
         defer { _ = writingSince.compareExchange(expected: begin, desired: 0, ordering: .relaxed) }
         return try Self.converting("the catalog cannot be written") {
-            try pool.writeWithoutTransaction { database in
+            try connections.writer.writeWithoutTransaction { database in
                 try Self.noting(database) {
                     var value: Value?
                     try database.inTransaction {
@@ -151,7 +151,7 @@ final class Catalog: Sendable {
 
     /// Moves the log into the database and closes it.
     func close() throws(CloudFSError) {
-        try Self.converting("the catalog cannot be closed") { try pool.close() }
+        try Self.converting("the catalog cannot be closed") { try connections.close() }
     }
 
     // MARK: - Errors

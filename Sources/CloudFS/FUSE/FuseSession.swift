@@ -152,9 +152,9 @@ final class FuseSession: Sendable {
         if let device = connection.device { goOn(at: device) }
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                let thread = Thread { continuation.resume(returning: self.loop(session)) }
-                thread.name = "cloudfs-fuse"
-                thread.start()
+                OwnThread.start("cloudfs-fuse") {
+                    continuation.resume(returning: self.loop(session))
+                }
             }
         } onCancel: {
             unmount()
@@ -176,9 +176,7 @@ final class FuseSession: Sendable {
             return state.mountpoint
         }
         guard let mountpoint else { return }
-        let thread = Thread { self.leave(mountpoint) }
-        thread.name = "cloudfs-unmount"
-        thread.start()
+        OwnThread.start("cloudfs-unmount") { self.leave(mountpoint) }
     }
 
     // MARK: - The mount of an earlier worker

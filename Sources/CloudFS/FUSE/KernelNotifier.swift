@@ -55,6 +55,7 @@ final class KernelNotifier: Sendable {
 
     private let lanes: [NotificationLane]
     private let threads = DispatchGroup()
+    private let watchdog = DispatchQueue(label: "cloudfs.notify-watchdog")
     private let stuckAfter: Duration
     private let isWatched = Mutex(false)
     private let logger: Logger
@@ -76,13 +77,11 @@ final class KernelNotifier: Sendable {
     func start(_ prepare: @escaping @Sendable () -> Void = {}) {
         for (index, lane) in lanes.enumerated() {
             threads.enter()
-            let thread = Thread { [threads] in
+            OwnThread.start("cloudfs-notify\(index)") { [threads] in
                 prepare()
                 lane.run()
                 threads.leave()
             }
-            thread.name = "cloudfs-notify-\(index)"
-            thread.start()
         }
     }
 
@@ -123,7 +122,7 @@ final class KernelNotifier: Sendable {
         guard begins else { return }
         let components = stuckAfter.components
         let delay = Double(components.seconds) + Double(components.attoseconds) / 1e18
-        DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + delay) { [weak self] in
+        watchdog.asyncAfter(deadline: .now() + delay) { [weak self] in
             self?.inspect()
         }
     }

@@ -6,7 +6,7 @@ import Synchronization
 final class RequestLedger: Sendable {
     let logger: Logger
     /// Where replies are sent that may read the disk and have no kernel thread to do it on.
-    let replies = BlockingPool(name: "cloudfs.replies", width: 4)
+    let replies = BlockingPool(name: "cloudfs-replies", width: 4)
     let waits = WaitingRequests()
     private let live = DispatchGroup()
 

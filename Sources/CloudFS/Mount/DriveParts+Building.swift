@@ -131,7 +131,7 @@ extension DriveParts {
             provider = EmbeddedProvider(
                 root: path,
                 deviceName: configuration.deviceName,
-                pool: BlockingPool(name: "cloudfs.provider", width: 8)
+                pool: BlockingPool(name: "cloudfs-cloud", width: 8)
             )
         }
         let link = configuration.simulatedLink

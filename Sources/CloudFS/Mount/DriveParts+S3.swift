@@ -24,7 +24,7 @@ extension DriveParts {
             region: options.region ?? found.region ?? "us-east-1",
             style: options.addressing.flatMap { S3Endpoint.Style(rawValue: $0.rawValue) }
         )
-        let pool = BlockingPool(name: "cloudfs.provider", width: 8)
+        let pool = BlockingPool(name: "cloudfs-cloud", width: 8)
         let transport = try HTTPTransport(
             maximumConnections: connectionCount,
             caFile: options.caFile ?? found.caBundle,

@@ -24,7 +24,7 @@ final class DriveParts: Sendable {
     /// What a drive gets from outside: clocks, threads, and the cloud.
     struct Surroundings: Sendable {
         var clocks = Clocks.system
-        var pool = BlockingPool(name: "cloudfs.blocking", width: blockingThreads)
+        var pool = BlockingPool(name: "cloudfs-disk", width: blockingThreads)
         /// `nil` for the one that the configuration names.
         var provider: (any CloudProvider)?
     }

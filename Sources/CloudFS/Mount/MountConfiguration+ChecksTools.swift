@@ -41,7 +41,7 @@ extension MountConfiguration.Checks {
     /// stopped never answers, so a thread of its own bears the wait.
     package static func signOfLife(_ path: String) -> SignOfLife {
         let answer = Answer()
-        DispatchQueue.global().async {
+        OwnThread.start("cloudfs-asker") {
             var status = statvfs()
             let reason = statvfs(path, &status) == 0 ? 0 : errno
             answer.reason.withLock { $0 = reason }

@@ -123,7 +123,7 @@ package final class StateLock: Sendable {
     /// The kernel wakes the waiter the moment the lock is free; a thread bears the wait.
     private static func wait(_ descriptor: Int32, _ patience: Duration) -> Bool {
         let waiter = LockWaiter()
-        DispatchQueue.global().async {
+        OwnThread.start("cloudfs-lock") {
             var result = flock(descriptor, LOCK_EX)
             while result != 0, errno == EINTR { result = flock(descriptor, LOCK_EX) }
             waiter.finish(isTaken: result == 0) { close(descriptor) }

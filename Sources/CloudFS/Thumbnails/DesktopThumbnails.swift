@@ -64,7 +64,7 @@ final class DesktopThumbnails: Sendable {
         self.cache = cache
         self.staging = staging
         self.announcement = announcement
-        announcers = thumbnails.drive.pool.another(name: "cloudfs.announcer", width: 1)
+        announcers = thumbnails.drive.pool.another(name: "cloudfs-notices", width: 1)
         self.places = places
     }
 

@@ -91,7 +91,7 @@ final class Thumbnails: Sendable {
         self.thumbnailers = thumbnailers
         store = ThumbnailStore(path: stateDirectory + "/thumbnails.sqlite")
         staging = stateDirectory + "/staging"
-        workshop = surroundings.pool.another(name: "cloudfs.thumbnails", width: 1)
+        workshop = surroundings.pool.another(name: "cloudfs-thumbs", width: 1)
     }
 
     // MARK: - Asking

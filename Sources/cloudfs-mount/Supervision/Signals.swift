@@ -12,8 +12,9 @@ enum Signals {
         _ handler: @escaping @Sendable (Int32) -> Void
     ) -> [any DispatchSourceSignal] {
         let isRegistered = DispatchSemaphore(value: 0)
+        let queue = DispatchQueue(label: "cloudfs.signals")
         let sources = numbers.map { number in
-            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
             source.setEventHandler { handler(number) }
             source.setRegistrationHandler { isRegistered.signal() }
             source.resume()

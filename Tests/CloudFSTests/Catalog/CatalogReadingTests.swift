@@ -29,4 +29,30 @@ import Testing
         #expect(!catalog.isBusy)
         #expect(try size() == 7)
     }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `closing waits for who reads, twice is like once, and later reads fail`() async throws {
+        let pool = BlockingPool(name: "closing", width: 3)
+        for _ in 0..<20 {
+            let fixture = try CatalogFixture()
+            let id = try fixture.addFile("file")
+            let catalog = fixture.catalog
+            let (hasBegun, mayEnd) = (Signal(), DispatchSemaphore(value: 0))
+            async let reading = pool.run {
+                try catalog.read { reader in
+                    hasBegun.raise()
+                    mayEnd.wait()
+                    return try reader.existing(id).item.size
+                }
+            }
+            await hasBegun.wait()
+            async let closing: Void = pool.run { try catalog.close() }
+            async let again: Void = pool.run { try catalog.close() }
+            mayEnd.signal()
+            #expect(try await reading == 0)
+            _ = try await (closing, again)
+            #expect(throws: CloudFSError.self) { try catalog.read { try $0.item(id) } }
+            #expect(throws: CloudFSError.self) { try catalog.readFew { try $0.item(id) } }
+        }
+    }
 }

@@ -18,26 +18,10 @@ final class EmbeddedWatcherThread: Sendable {
             throw error.error(at: .root)
         }
         let wakeUp = wakeUp
-        let work = Unmanaged.passRetained(Work { body(wakeUp) })
-        var thread = pthread_t()
-        let result = pthread_create(
-            &thread,
-            nil,
-            { argument in
-                if let argument {
-                    let work = Unmanaged<Work>.fromOpaque(argument).takeRetainedValue()
-                    clinux_name_thread("cloudfs-watch")
-                    work.body()
-                }
-                return nil
-            },
-            work.toOpaque()
-        )
+        let result = OwnThread.attempt("cloudfs-watch") { body(wakeUp) }
         guard result == 0 else {
-            work.release()
             throw EmbeddedFailure(call: "pthread_create", errorNumber: result).error(at: .root)
         }
-        pthread_detach(thread)
     }
 
     /// Asks the thread to end; it does so on its own.
@@ -45,13 +29,5 @@ final class EmbeddedWatcherThread: Sendable {
         var one: UInt64 = 1
         // Fails only when the counter is full, and then the thread has been woken long ago.
         _ = write(wakeUp.rawValue, &one, 8)
-    }
-
-    private final class Work: Sendable {
-        let body: @Sendable () -> Void
-
-        init(_ body: @escaping @Sendable () -> Void) {
-            self.body = body
-        }
     }
 }

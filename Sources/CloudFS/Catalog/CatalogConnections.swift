@@ -1,0 +1,79 @@
+import Dispatch
+import GRDB
+import Synchronization
+
+/// One connection that writes the catalog, and some that read it beside that.
+///
+/// GRDB's own pool keeps its readers behind a concurrent queue of libdispatch, which then looks
+/// after its threads once a second for as long as the process lives
+/// (docs/decisions/0017-threads-of-tasks.md).
+final class CatalogConnections: Sendable {
+    private struct State {
+        var idle: [DatabaseQueue] = []
+        var isClosed = false
+    }
+
+    private static let mostReaders = 8
+
+    let writer: DatabaseQueue
+    private let path: String
+    private let configuration: Configuration
+    private let state = Mutex(State())
+    private let free = DispatchSemaphore(value: CatalogConnections.mostReaders)
+
+    /// Opens or creates the database at `path`.
+    init(path: String, _ configuration: Configuration) throws {
+        var writing = configuration
+        writing.journalMode = .wal
+        writer = try DatabaseQueue(path: path, configuration: writing)
+        var reading = configuration
+        reading.readonly = true
+        self.path = path
+        self.configuration = reading
+    }
+
+    /// Runs `body` in a transaction of its own, on one of the connections that read.
+    ///
+    /// Waits for one if all are in use.
+    func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        free.wait()
+        defer { free.signal() }
+        let reader = try take()
+        defer { putBack(reader) }
+        return try reader.read(body)
+    }
+
+    private func take() throws -> DatabaseQueue {
+        let idle = try state.withLock { state in
+            guard !state.isClosed else {
+                throw DatabaseError(resultCode: .SQLITE_MISUSE, message: "it is closed")
+            }
+            return state.idle.popLast()
+        }
+        return try idle ?? DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    private func putBack(_ reader: DatabaseQueue) {
+        state.withLock { $0.idle.append(reader) }
+    }
+
+    /// Closes all connections, after those have ended who read or write.
+    ///
+    /// Whoever calls it again finds nothing to do.
+    func close() throws {
+        let isFirst = state.withLock { state in
+            defer { state.isClosed = true }
+            return !state.isClosed
+        }
+        guard isFirst else { return }
+        for _ in 0..<Self.mostReaders { free.wait() }
+        defer { for _ in 0..<Self.mostReaders { free.signal() } }
+        let readers = state.withLock { state in
+            defer { state.idle = [] }
+            return state.idle
+        }
+        // The last connection moves the log into the database, which only one that writes can.
+        for reader in readers { try reader.close() }
+        try writer.close()
+    }
+}
