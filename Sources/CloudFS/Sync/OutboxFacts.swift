@@ -38,8 +38,8 @@ struct OutboxFacts: Sendable {
         let base = try reader.base(of: id)
         self.record = record
         self.base = base
-        remotePath = try reader.remotePath(of: id)
         folderPath = try name.flatMap { try reader.remotePath(of: $0.parent) }
+        remotePath = try Self.remotePath(of: base, beside: name?.parent, folderPath, reader)
         // What is none of a program's may be here from earlier, and no cloud takes it.
         attributes = try reader.attributes(of: id).filter {
             RemoteAttribute.isApplications($0.key) || $0.key == RemoteAttribute.favorite
@@ -76,6 +76,20 @@ struct OutboxFacts: Sendable {
             facts.occupant = try Self.occupant(of: place, besides: id, reader)
             facts.isInCycle = try Self.isCycle(from: id, over: facts.occupant, reader)
         }
+    }
+
+    /// - Parameter folderPath: Where `folder` is, which most items are in here and in the cloud.
+    private static func remotePath(
+        of base: BaseRecord?,
+        beside folder: ItemID?,
+        _ folderPath: RemotePath?,
+        _ reader: CatalogReader
+    ) throws -> RemotePath? {
+        guard let base else { return nil }
+        guard let parent = base.parent, parent == folder else {
+            return try reader.remotePath(of: base.item)
+        }
+        return try folderPath?.appending(ItemName(base.name))
     }
 
     private static func unheardNeighbour(

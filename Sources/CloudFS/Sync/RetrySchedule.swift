@@ -17,6 +17,13 @@ struct RetrySchedule: Sendable {
         certainPart: 0.5
     )
 
+    /// No cloud is spared by waiting for a local disk, and its user waits for each minute of it.
+    private let localBackoff = Backoff(
+        first: .seconds(1),
+        longest: .seconds(60),
+        certainPart: 0.5
+    )
+
     /// The decision after `failureCount` failed attempts in a row, the last with `code`.
     func decision(
         after code: CloudFSError.Code,
@@ -26,8 +33,19 @@ struct RetrySchedule: Sendable {
         guard !Self.needsUser(code) else {
             return Decision(delay: Self.userInterval, needsUser: true)
         }
-        let delay = backoff.delay(afterFailures: failureCount, using: &random)
+        let delay = (Self.isLocal(code) ? localBackoff : backoff).delay(
+            afterFailures: failureCount,
+            using: &random
+        )
         return Decision(delay: delay, needsUser: false)
+    }
+
+    /// Whether a disk or a limit of this machine is to blame: no cloud far away says these.
+    private static func isLocal(_ code: CloudFSError.Code) -> Bool {
+        switch code {
+        case .diskFull, .tooManyOpen, .internalFailure: true
+        default: false
+        }
     }
 
     /// Whether only a person can make such an attempt succeed.

@@ -432,17 +432,4 @@ extension Uploader {
             logger.error("the base of a file is unknown", metadata: ["error": "\(error)"])
         }
     }
-
-    func releaseLater(_ file: OpenFile) {
-        Task {
-            do {
-                try await pool.engine { try self.files.release(file) }
-            } catch {
-                logger.error(
-                    "the state of a file could not be stored",
-                    metadata: ["item.id": "\(file.id)", "error": "\(error)"]
-                )
-            }
-        }
-    }
 }

@@ -21,10 +21,10 @@ final class Uploader: Sendable {
         var isPaused = false
         /// Whether changes were noted that `wake` will tell of.
         var isLookDue = false
-        var reservations = PathReservations()
     }
 
     private let state = Mutex(State())
+    let reservations = Mutex(PathReservations())
     /// More than are sent at once, as others meanwhile read, flush and tell of what they sent.
     private static let parallelItems = 32
 
@@ -121,6 +121,7 @@ final class Uploader: Sendable {
         do {
             let isPaused = isPaused
             let items = try await pool.engine {
+                // Not from the writer's cache: a disk that fails must be noticed before items are.
                 try self.catalog.read { reader in
                     let now = self.clocks.now()
                     // What became of earlier requests is found out during a pause too.
@@ -272,113 +273,6 @@ final class Uploader: Sendable {
         }
     }
 
-    /// Decides the next step, and reserves the paths that it names: no folder moves beneath them
-    /// until `release`.
-    private func next(
-        _ id: ItemID,
-        chain: [ItemID]
-    ) async throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
-        try await pool.engine {
-            guard let (decided, facts) = try self.decide(id) else { return nil }
-            var step = decided
-            if case .waitFor(let other) = step, chain.contains(other) {
-                // They wait for each other: this one makes room and is moved when its turn comes.
-                guard facts.base != nil, !facts.isAside else { return nil }
-                step = .stepAside
-            }
-            try self.reserve(step.reservation(facts), id, facts)
-            return (step, facts)
-        }
-    }
-
-    /// Decides the next step, and ends the row in the same transaction if there is none.
-    private func decide(_ id: ItemID) throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
-        // A use of its own: whoever uses it now may have looked already whether it can be erased.
-        guard let live = files.retainIfLive(id) else { return try decide(id, of: nil) }
-        defer { releaseLater(live) }
-        // Held meanwhile: what a program writes now must not be taken for sent.
-        return try live.state.withLock { state throws(CloudFSError) in
-            try files.observe(&state, id)
-            return try decide(id, of: state)
-        }
-    }
-
-    private func decide(
-        _ id: ItemID,
-        of state: OpenFile.State?
-    ) throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
-        let isOpen = state != nil
-        var isErased = false
-        // What was erased has content to be unlinked, once that is committed.
-        defer { if isErased { files.discards.raise() } }
-        return try catalog.write { writer in
-            guard
-                var facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: self.isIgnored)
-            else { return nil }
-            if state?.hasNothingToSend(beside: facts.base) == true { facts.facts.isDirty = false }
-            let step = OutboxStep.next(facts.facts)
-            switch step {
-            case .done: try writer.dequeue(id)
-            case .hold: try writer.setHeld(true, of: id)
-            case .erase:
-                try writer.dequeue(id)
-                if !isOpen {
-                    try writer.erase(id)
-                    isErased = true
-                }
-            default: return (step, facts)
-            }
-            return nil
-        }
-    }
-
-    /// Ends the row if a request was all that was to be sent.
-    ///
-    /// - Returns: Whether something is left.
-    /// - Parameter hasNothingToSend: Whether a file's bytes were sent, though it may be written on.
-    func goesOn(
-        _ id: ItemID,
-        hasNothingToSend: Bool = false,
-        _ writer: CatalogWriter
-    ) throws -> Bool {
-        guard var facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: isIgnored)?.facts
-        else { return true }
-        if hasNothingToSend { facts.isDirty = false }
-        guard OutboxStep.next(facts) == .done else { return true }
-        try writer.dequeue(id)
-        return false
-    }
-
-    private func reserve(
-        _ reservation: PathReservations.Reservation?,
-        _ id: ItemID,
-        _ facts: OutboxFacts
-    ) throws(CloudFSError) {
-        guard let reservation else { return }
-        guard state.withLock({ $0.reservations.reserve(reservation, for: id) }) else {
-            throw CloudFSError(.claimed, "a folder is moving", item: id)
-        }
-        do throws(CloudFSError) {
-            // A folder may have moved between the decision and the reservation.
-            let paths = try catalog.read { reader in
-                (
-                    try reader.remotePath(of: id),
-                    try reader.name(of: id).flatMap { try reader.remotePath(of: $0.parent) }
-                )
-            }
-            guard paths.0 == facts.remotePath, paths.1 == facts.folderPath else {
-                throw CloudFSError(.claimed, "a folder was moved", item: id)
-            }
-        } catch {
-            release(id)
-            throw error
-        }
-    }
-
-    private func release(_ id: ItemID) {
-        state.withLock { $0.reservations.release(id) }
-    }
-
     /// Looks at the folders that a step was about, and applies what is there.
     private func look(at facts: OutboxFacts) async throws(CloudFSError) {
         let folders = Set([facts.facts.place?.parent, facts.facts.base?.parent].compactMap { $0 })
@@ -387,6 +281,8 @@ final class Uploader: Sendable {
                 try await feed.refresh(folder)
             } catch  where error.code == .notFound || error.code == .notDirectory {
                 await feed.hintParent(of: folder)
+            } catch  where error.code == .denied {
+                // What may not be listed may be written all the same.
             }
         }
     }

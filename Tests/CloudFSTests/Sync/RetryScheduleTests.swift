@@ -21,6 +21,20 @@ import Testing
         }
     }
 
+    @Test(arguments: [CloudFSError.Code.diskFull, .tooManyOpen, .internalFailure])
+    func `what the local disk refused is tried at least once a minute`(code: CloudFSError.Code) {
+        var random = SeededRandom(seed: 1)
+        for count in [1, 7, 67, 500] {
+            let decision = RetrySchedule().decision(
+                after: code,
+                failureCount: count,
+                using: &random
+            )
+            #expect(!decision.needsUser)
+            #expect(decision.delay <= .seconds(60))
+        }
+    }
+
     @Test(arguments: [
         CloudFSError.Code.unauthenticated, .quotaExceeded, .denied, .invalidName,
     ])

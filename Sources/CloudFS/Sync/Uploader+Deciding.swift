@@ -1,0 +1,125 @@
+import Logging
+import Synchronization
+
+/// What an item's next step is, and which paths stay where they are for it.
+extension Uploader {
+    /// Decides the next step, and reserves the paths that it names: no folder moves beneath them
+    /// until `release`.
+    func next(
+        _ id: ItemID,
+        chain: [ItemID]
+    ) async throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
+        try await pool.engine {
+            do throws(CloudFSError) {
+                return try self.decide(id, chain: chain)
+            } catch {
+                self.release(id)
+                throw error
+            }
+        }
+    }
+
+    /// Decides the next step, and ends the row in the same transaction if there is none.
+    private func decide(
+        _ id: ItemID,
+        chain: [ItemID]
+    ) throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
+        // A use of its own: whoever uses it now may have looked already whether it can be erased.
+        guard let live = files.retainIfLive(id) else {
+            return try decide(id, of: nil, chain: chain)
+        }
+        defer { releaseLater(live) }
+        // Held meanwhile: what a program writes now must not be taken for sent.
+        return try live.state.withLock { state throws(CloudFSError) in
+            try files.observe(&state, id)
+            return try decide(id, of: state, chain: chain)
+        }
+    }
+
+    private func decide(
+        _ id: ItemID,
+        of state: OpenFile.State?,
+        chain: [ItemID]
+    ) throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
+        let isOpen = state != nil
+        var isErased = false
+        // What was erased has content to be unlinked, once that is committed.
+        defer { if isErased { files.discards.raise() } }
+        return try catalog.write { writer in
+            guard
+                var facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: self.isIgnored)
+            else { return nil }
+            if state?.hasNothingToSend(beside: facts.base) == true { facts.facts.isDirty = false }
+            let step = OutboxStep.next(facts.facts)
+            switch step {
+            case .done: try writer.dequeue(id)
+            case .hold: try writer.setHeld(true, of: id)
+            case .erase:
+                try writer.dequeue(id)
+                if !isOpen {
+                    try writer.erase(id)
+                    isErased = true
+                }
+            default: return try self.reserve(step, facts, id, chain: chain).map { ($0, facts) }
+            }
+            return nil
+        }
+    }
+
+    /// Ends the row if a request was all that was to be sent.
+    ///
+    /// - Returns: Whether something is left.
+    /// - Parameter hasNothingToSend: Whether a file's bytes were sent, though it may be written on.
+    func goesOn(
+        _ id: ItemID,
+        hasNothingToSend: Bool = false,
+        _ writer: CatalogWriter
+    ) throws -> Bool {
+        guard var facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: isIgnored)?.facts
+        else { return true }
+        if hasNothingToSend { facts.isDirty = false }
+        guard OutboxStep.next(facts) == .done else { return true }
+        try writer.dequeue(id)
+        return false
+    }
+
+    /// Reserves what a step names, within the transaction that it was decided in: whoever moved a
+    /// folder before has stored it or holds it reserved.
+    ///
+    /// - Returns: The step to be taken; `nil` if there is nothing to do but to wait.
+    private func reserve(
+        _ decided: OutboxStep,
+        _ facts: OutboxFacts,
+        _ id: ItemID,
+        chain: [ItemID]
+    ) throws(CloudFSError) -> OutboxStep? {
+        var step = decided
+        if case .waitFor(let other) = step, chain.contains(other) {
+            // They wait for each other: this one makes room and is moved when its turn comes.
+            guard facts.base != nil, !facts.isAside else { return nil }
+            step = .stepAside
+        }
+        guard let reservation = step.reservation(facts) else { return step }
+        guard reservations.withLock({ $0.reserve(reservation, for: id) }) else {
+            throw CloudFSError(.claimed, "a folder is moving", item: id)
+        }
+        return step
+    }
+
+    func release(_ id: ItemID) {
+        reservations.withLock { $0.release(id) }
+    }
+
+    func releaseLater(_ file: OpenFile) {
+        Task {
+            do {
+                try await pool.engine { try self.files.release(file) }
+            } catch {
+                logger.error(
+                    "the state of a file could not be stored",
+                    metadata: ["item.id": "\(file.id)", "error": "\(error)"]
+                )
+            }
+        }
+    }
+}
