@@ -18,6 +18,8 @@ final class Precedence: Sendable {
 
     /// How long after a request the next one is expected.
     private static let rest = Duration.milliseconds(10)
+    /// How long who makes room looks away at most: many do at once, and each look is a wake-up.
+    private static let longestPause = Duration.milliseconds(40)
     /// How long after a listing the next one is expected.
     private static let listingRest = Duration.milliseconds(200)
 
@@ -73,9 +75,11 @@ final class Precedence: Sendable {
     /// Waits until nobody who goes first has asked for anything for a moment, or for long enough.
     func giveWay(with work: Work) async {
         let end = clocks.elapsed() + work.limit
+        var pause = Self.rest
         while isDue(for: work), clocks.elapsed() < end, !Task.isCancelled {
             // Cancelled, there is nothing to make room for.
-            try? await Task.sleep(for: Self.rest)
+            try? await Task.sleep(for: min(pause, end - clocks.elapsed()))
+            pause = min(pause * 2, Self.longestPause)
         }
     }
 

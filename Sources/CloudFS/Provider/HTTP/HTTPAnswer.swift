@@ -6,6 +6,7 @@ import NIOCore
 /// Nothing more is read from the connection than was asked for here.
 final class HTTPAnswer {
     let status: Int
+    /// Names are in lower case.
     let headers: [(name: String, value: String)]
 
     private var pieces: HTTPClientResponse.Body.AsyncIterator
@@ -25,7 +26,7 @@ final class HTTPAnswer {
         errors: HTTPErrors
     ) {
         status = Int(response.status.code)
-        headers = response.headers.map { (name: $0.name, value: $0.value) }
+        headers = response.headers.map { (name: $0.name.lowercased(), value: $0.value) }
         pieces = response.body.makeAsyncIterator()
         let hasBody = method != "HEAD" && status != 204 && status != 304
         expected = hasBody ? response.headers.first(name: "content-length").flatMap(Int64.init) : 0
@@ -33,9 +34,11 @@ final class HTTPAnswer {
         self.errors = errors
     }
 
-    /// The value of a header's first occurrence; names compare without case.
+    /// The value of a header's first occurrence.
+    ///
+    /// - Parameter name: In lower case.
     func header(_ name: String) -> String? {
-        headers.first { $0.name.lowercased() == name }?.value
+        headers.first { $0.name == name }?.value
     }
 
     /// Runs work of this machine whose time the server is not blamed for.
@@ -65,11 +68,19 @@ final class HTTPAnswer {
                 break
             }
             guard let buffer else { break }
-            if gathered.isEmpty { gathered.reserveCapacity(Self.pieceByteCount * 5 / 4) }
+            if gathered.isEmpty { gathered.reserveCapacity(capacity(for: buffer)) }
             gathered.append(contentsOf: buffer.readableBytesView)
             if ContinuousClock.now - begin > .milliseconds(50) { break }
         }
         return gathered.isEmpty ? nil : gathered
+    }
+
+    /// - Parameter buffer: The first part of the next piece.
+    private func capacity(for buffer: ByteBuffer) -> Int {
+        let most = Self.pieceByteCount * 5 / 4
+        guard let expected else { return most }
+        let rest = max(0, expected - received)
+        return min(most, buffer.readableBytes + Int(min(rest, Int64(most))))
     }
 
     private func nextBuffer() async throws(CloudFSError) -> ByteBuffer? {

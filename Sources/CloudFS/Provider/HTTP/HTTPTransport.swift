@@ -70,6 +70,8 @@ final class HTTPTransport: Sendable {
         )
         configuration.httpVersion = .http1Only
         configuration.connectionPool.retryConnectionEstablishment = false
+        // The client has no other way to a connection's options.
+        configuration.http1_1ConnectionDebugInitializer = Self.prepare
         client = HTTPClient(
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             configuration: configuration
@@ -93,6 +95,20 @@ final class HTTPTransport: Sendable {
         guard isFirst else { return }
         await withCheckedContinuation { continuation in
             client.shutdown { _ in continuation.resume() }
+        }
+    }
+
+    /// Has content come in few large buffers instead of many of 64 KiB, each a wake-up.
+    ///
+    /// One buffer is handed on before the next is filled, which is what keeps memory small.
+    private static func prepare(_ channel: any Channel) -> EventLoopFuture<Void> {
+        let buffers = AdaptiveRecvByteBufferAllocator(
+            minimum: 2_048,
+            initial: 8_192,
+            maximum: 262_144
+        )
+        return channel.setOption(.recvAllocator, value: buffers).flatMap {
+            channel.setOption(.maxMessagesPerRead, value: 1)
         }
     }
 

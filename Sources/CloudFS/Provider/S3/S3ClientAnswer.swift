@@ -47,7 +47,6 @@ enum S3AnswerCheck {
         var metadata: [String: String] = [:]
         var contentHeaders: [String: String] = [:]
         for (name, value) in answer.headers {
-            let name = name.lowercased()
             if S3ObjectHead.keptHeaders.contains(name) { contentHeaders[name] = value }
             // How it was sent once, which some servers take for a part of the object.
             if name == "content-encoding", value.contains("aws-chunked") {
