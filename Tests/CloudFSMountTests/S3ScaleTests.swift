@@ -1,4 +1,5 @@
 import CloudFSTestSupport
+import Foundation
 import Testing
 
 /// Buckets with more in them than anybody looks at.
@@ -84,6 +85,52 @@ struct S3ScaleTests {
                 Self.pages(server) >= 41
             }
         }
+    }
+
+    /// Folders that cannot be listed, for one reason or another.
+    enum Refused: CaseIterable {
+        case broken
+        case closed
+
+        /// Many may be closed; many that are broken mean that something else is.
+        var count: Int { self == .broken ? 1 : 40 }
+
+        var fault: FakeS3Fault.Action {
+            switch self {
+            case .broken: .fail(status: 501, code: "NotImplemented")
+            case .closed: .fail(status: 403, code: "AccessDenied")
+            }
+        }
+    }
+
+    @Test(arguments: Refused.allCases)
+    func `a folder that cannot be listed hides no others`(kind: Refused) async throws {
+        let count = 200
+        let server = try await Self.server(folders: count, files: 1)
+        let refused = Set((0..<kind.count).map { String(format: "prefix/folder-%07d/", $0) })
+        server.add(
+            FakeS3Fault(kind.fault, count: nil) { refused.contains($0.parameter("prefix") ?? "") }
+        )
+        let areOthersListed = { (times: Int) in
+            var counts: [String: Int] = [:]
+            for request in server.requests(.list) where Self.isFolder(request) {
+                counts[request.parameter("prefix") ?? "", default: 0] += 1
+            }
+            let others = counts.filter { !refused.contains($0.key) }
+            return others.count == count + 1 - refused.count
+                && others.values.allSatisfy { $0 >= times }
+        }
+        try await TestDrive.with(options: S3FaultTests.options(server)) { drive in
+            try await eventually("all others are listed", within: .seconds(15)) {
+                areOthersListed(1)
+            }
+            // What was known before is compared otherwise than what is new.
+            let again = try await drive.restart()
+            try await eventually("they are again", within: .seconds(15)) { areOthersListed(2) }
+            #expect(try await again.run("ls folder-0000199 | wc -l") == "1")
+        }
+        let tries = server.requests(.list).count { refused.contains($0.parameter("prefix") ?? "") }
+        #expect((2...40).contains(tries / refused.count), "\(tries)")
     }
 
     private static func isJournal(_ request: FakeS3Request) -> Bool {

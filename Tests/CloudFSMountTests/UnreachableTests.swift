@@ -114,6 +114,62 @@ struct UnreachableTests {
         #expect(try await drive.bytes("folder/absent") == HydrationTests.bytes(100_000))
     }
 
+    @Test(.asRoot)
+    func `a file system that is mounted within a cloud hides what is below, and no more`()
+        async throws
+    {
+        try await TestDrive.with(
+            ["--read-timeout", "3s"],
+            prepare: Filling { cloud in
+                try cloud.write("over/known", "before")
+                try cloud.write("over/absent", "not read yet")
+                try cloud.write("beside/file", "1")
+            }
+        ) { drive in
+            #expect(try await drive.text("over/known") == "before")
+            let over = drive.cloud.path + "/over"
+            _ = try await Shell.run(["mount", "-t", "tmpfs", "none", over])
+            do {
+                try await Self.mountedOver(drive)
+                _ = try await drive.restart()
+            } catch {
+                _ = try await Shell.run(["umount", "-l", over])
+                throw error
+            }
+            _ = try await Shell.run(["umount", "-l", over])
+            try await eventually("what is below is heard of", within: .seconds(5)) {
+                try drive.cloud.write("over/elsewhere", "4")
+                return try await drive.has(["over/elsewhere"])
+            }
+            // Somebody had to act, so it would be tried by itself after five minutes only.
+            try await drive.mustDo(["drain", "--wait"])
+            try await drive.untilCloudHas("over/mine", "kept")
+            // A read that failed may fail once more for a second.
+            try await eventually("it is read", within: .seconds(5)) {
+                try await drive.run("cat over/absent 2> /dev/null || true") == "not read yet"
+            }
+        }
+    }
+
+    private static func mountedOver(_ drive: TestDrive) async throws {
+        try drive.cloud.write("over/of another", "hidden")
+        try drive.cloud.write("beside/new", "2")
+        try drive.cloud.write("top", "3")
+        try await eventually("what is beside it appears", within: .seconds(5)) {
+            try await drive.has(["beside/new", "top"])
+        }
+        #expect(try await drive.names() == ["beside", "over", "top"])
+        #expect(try await drive.names("over") == ["absent", "known"])
+        #expect(try await drive.text("over/known") == "before")
+        #expect(
+            try await drive.run("LC_ALL=C cat over/absent 2>&1 || true").contains("not supported")
+        )
+        try await drive.write("beside/mine", "sent")
+        try await drive.untilCloudHas("beside/mine", "sent")
+        try await drive.write("over/mine", "kept")
+        #expect(try await drive.mustDo(["status", "--json"]).contains(/"state"\s*:\s*"online"/))
+    }
+
     @Test func `offline everything of an ordinary file system works`() async throws {
         try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
             try await drive.hydrate("here")

@@ -100,16 +100,17 @@ extension CatalogReader {
         ).map { PageToken($0) }
     }
 
-    /// Folders whose children are not known yet, nearest to the root first.
-    func unlistedFolders(limit: Int) throws -> [ItemID] {
+    /// Folders whose children are not known yet, in the order they became known.
+    func unlistedFolders(after id: ItemID, limit: Int) throws -> [ItemID] {
         try Int64.fetchAll(
             database.cachedStatement(
                 sql: """
                     SELECT item.id FROM item JOIN base ON base.item = item.id
-                    WHERE item.kind = 2 AND item.is_listed = 0 ORDER BY item.id LIMIT ?
+                    WHERE item.kind = 2 AND item.is_listed = 0 AND item.id > ?
+                    ORDER BY item.id LIMIT ?
                     """
             ),
-            arguments: [limit]
+            arguments: [id.rawValue, limit]
         ).map { ItemID($0) }
     }
 

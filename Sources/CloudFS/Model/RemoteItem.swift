@@ -97,10 +97,14 @@ public struct PageToken: Hashable, Sendable {
 /// One page of a folder's children; the listing is complete when `next` is `nil`.
 public struct ListingPage: Sendable {
     public var items: [RemoteItem]
+    /// Names that are there and stand for nothing of the container now, as where another file
+    /// system is mounted: whatever was known by them is not gone.
+    public var hidden: [ItemName]
     public var next: PageToken?
 
-    public init(items: [RemoteItem], next: PageToken?) {
+    public init(items: [RemoteItem], hidden: [ItemName] = [], next: PageToken?) {
         self.items = items
+        self.hidden = hidden
         self.next = next
     }
 }

@@ -5,18 +5,28 @@ extension ChangeFeed {
     /// How many folders are listed at once.
     private static let parallelListings = 16
 
+    /// How many folders may be broken for others to be compared all the same.
+    ///
+    /// If more are, it is not they. Any number may be closed to us.
+    private static let mostBroken = 16
+
     /// Lists folders, and the new ones found in them; then removes what none of them has.
     ///
     /// - Parameter isFresh: Whether a listing that runs already does not count.
+    /// - Returns: Why some of them cannot be listed, though the cloud can be reached; they are
+    ///   tried again.
+    @discardableResult
     func process(
         _ folders: [ItemID],
         depth: RemoteApplier.Depth,
         isFresh: Bool = true
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> [ItemID: CloudFSError] {
         let asked = Set(folders)
         var missing: [Missing] = []
         var queue = Deque(folders)
         var sketched: [ItemID] = []
+        var refused: [ItemID: CloudFSError] = [:]
+        var broken = 0
         var failure: CloudFSError?
         await withTaskGroup(of: Listing.self) { group in
             var running = 0
@@ -37,14 +47,13 @@ extension ChangeFeed {
                     if outcome.hasSketches, depth == .few { sketched.append(listing.folder) }
                 case .failure(let error)
                 where error.code == .notFound || error.code == .notDirectory:
+                    failed.forget(listing.folder)
                     await hintParent(of: listing.folder)
-                case .failure(let error) where error.code == .denied && listing.folder != root:
-                    // Whoever opens it is told; the others are compared.
-                    logger.debug(
-                        "a folder of the cloud may not be listed",
-                        metadata: ["folder.id": "\(listing.folder)", "error": "\(error)"]
-                    )
-                    denied.add([listing.folder])
+                case .failure(let error)
+                where isOfFolder(error, listing.folder)
+                    && (error.code == .denied || broken < Self.mostBroken):
+                    if error.code != .denied { broken += 1 }
+                    refused[listing.folder] = error
                 case .failure(let error):
                     failure = error
                 }
@@ -53,15 +62,37 @@ extension ChangeFeed {
         guard !Task.isCancelled else {
             throw CloudFSError(.cancelled, "comparing with the cloud was ended")
         }
+        noteRefused(refused)
         if !sketched.isEmpty { noteSketches(in: sketched) }
         missing.removeAll { $0.items.isEmpty }
-        if failure == nil, !missing.isEmpty, applier.provider.capabilities.contains(.stableIDs) {
-            // What is missing may have moved into a folder that is new and being listed elsewhere.
-            try await scanUnlisted()
+        if !missing.isEmpty, applier.provider.capabilities.contains(.stableIDs) {
+            // What is missing may have moved into a folder that was not listed, which is repeated,
+            if let failure { throw failure }
+            // or that is new and being listed elsewhere.
+            try await scanUnlisted(isPatient: false)
             missing = withoutSkipped(missing)
         }
         try await remove(missing)
         if let failure { throw failure }
+        return refused
+    }
+
+    /// Whether an error may be one folder's own, so that it says nothing about others.
+    private func isOfFolder(_ error: CloudFSError, _ folder: ItemID) -> Bool {
+        folder != root && !error.isOfConnection && error.code != .cancelled
+    }
+
+    /// Whoever opens such a folder is told; it is tried again.
+    private func noteRefused(_ refused: [ItemID: CloudFSError]) {
+        guard !refused.isEmpty else { return }
+        noteFailed(Array(refused.keys))
+        for (folder, error) in refused {
+            logger.log(
+                level: error.code == .denied ? .debug : .notice,
+                "a folder of the cloud cannot be listed",
+                metadata: ["folder.id": "\(folder)", "error": "\(error)"]
+            )
+        }
     }
 
     /// Lists folders whose places are known now, and were not when they were to be listed.

@@ -140,14 +140,6 @@ final class FolderQueue: Sendable {
         added.raise()
     }
 
-    /// All that wait now.
-    func takeAll() -> [ItemID] {
-        folders.withLock { folders in
-            defer { folders = [] }
-            return Array(folders)
-        }
-    }
-
     /// Waits for a folder; `nil` once the task is cancelled.
     func next() async -> ItemID? {
         while !Task.isCancelled {

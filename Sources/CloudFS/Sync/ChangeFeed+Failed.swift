@@ -1,46 +1,54 @@
 import Synchronization
 
 /// Listings that failed: the cloud was out of reach for a moment, of which the feed itself need not
-/// have heard, or the local disk was full, and nothing tells when that has passed.
+/// have heard, or the local disk was full, or one folder is broken or closed to us. Nothing tells
+/// when that has passed.
 extension ChangeFeed {
     /// Runs until the task is cancelled, trying again what failed.
     func listFailedAgain() async {
         while !Task.isCancelled {
-            await failed.added.wait()
-            // Cancelled, the loop ends.
-            try? await Task.sleep(for: failed.delay)
-            guard connection.isOnline else { continue }
-            let (folders, isAll) = failed.take()
+            let delay = failed.delay(at: clocks.elapsed())
+            guard let delay, delay <= .zero, connection.isOnline else {
+                // Out of reach, nothing is tried: `noteConnected` ends the wait.
+                await failed.changed.wait(atMost: connection.isOnline ? delay : nil)
+                continue
+            }
+            let (folders, isAll) = failed.takeDue(at: clocks.elapsed())
             if isAll { scanNeeded.raise() }
-            if !folders.isEmpty { hint(Array(folders)) }
+            if !folders.isEmpty { hint(folders) }
         }
     }
 
-    /// Runs until the task is cancelled, trying folders again that may not be listed: nothing tells
-    /// when they may.
-    func listDeniedAgain() async {
-        while let folder = await denied.next() {
-            // Cancelled, the loop ends.
-            try? await Task.sleep(for: Self.deniedPause)
-            hint([folder] + denied.takeAll())
-        }
+    func noteFailed(_ folders: [ItemID]) {
+        if failed.add(folders, at: clocks.elapsed()) { needComparison() }
     }
-
-    private static let deniedPause = Duration.seconds(5)
 }
 
-/// What is to be compared again some time after it failed.
+/// What is to be compared again some time after it failed: later, the more often it did.
 final class FailedListings: Sendable {
-    private struct State {
-        var folders: Set<ItemID> = []
-        var isAll = false
-        /// How often in a row something failed.
+    private struct Failure {
+        /// How often in a row it failed.
         var count = 0
+        /// When it is tried again, by `Clocks.elapsed`; `nil` while it is.
+        var due: Duration?
+
+        /// - Parameter delay: After so many failures.
+        mutating func add(at now: Duration, _ delay: (Int) -> Duration) {
+            count += 1
+            due = now + delay(count)
+        }
+    }
+
+    private struct State {
+        var folders: [ItemID: Failure] = [:]
+        /// Of a comparison of everything.
+        var all: Failure?
     }
 
     private let state = Mutex(State())
     /// Raised when something failed, and when the cloud is reached again.
-    let added = Signal()
+    let changed = Signal()
+    private let limit: Int
     // Short at first: most failures concern one call.
     private static let backoff = Backoff(
         first: .milliseconds(250),
@@ -48,36 +56,86 @@ final class FailedListings: Sendable {
         certainPart: 0.5
     )
 
-    func add(_ folders: [ItemID], isAll: Bool) {
-        state.withLock { state in
-            state.folders.formUnion(folders)
-            state.isAll = state.isAll || isAll
-            state.count += 1
+    /// - Parameter limit: How many folders are remembered; beyond, everything is compared instead.
+    init(limit: Int) {
+        self.limit = limit
+    }
+
+    /// Some folders could not be listed.
+    ///
+    /// - Returns: Whether they are too many, so that everything is to be compared instead.
+    func add(_ folders: [ItemID], at now: Duration) -> Bool {
+        defer { changed.raise() }
+        return state.withLock { state in
+            for folder in folders {
+                state.folders[folder, default: Failure()].add(at: now, delay(after:))
+            }
+            guard state.folders.count > limit else { return false }
+            state.folders = [:]
+            state.all = state.all ?? Failure()
+            state.all?.add(at: now, delay(after:))
+            return true
         }
-        added.raise()
+    }
+
+    /// Whether everything that failed was made good.
+    var isEmpty: Bool { state.withLock { $0.folders.isEmpty && $0.all == nil } }
+
+    /// Whether a folder failed and its moment has not come.
+    func isPutOff(_ folder: ItemID) -> Bool { state.withLock { $0.folders[folder]?.due != nil } }
+
+    /// Everything was to be compared, and was not.
+    func addAll(at now: Duration) {
+        state.withLock { state in
+            var failure = state.all ?? Failure()
+            failure.add(at: now, delay(after:))
+            state.all = failure
+        }
+        changed.raise()
     }
 
     /// Whatever failed because the cloud was away need not wait longer.
-    func noteConnected() {
-        state.withLock { $0.count = 0 }
-        added.raise()
-    }
-
-    func noteSuccess() {
-        state.withLock { $0.count = 0 }
-    }
-
-    /// How long to wait after the last failure.
-    var delay: Duration {
-        var random = SystemRandomNumberGenerator()
-        let count = state.withLock { $0.count }
-        return Self.backoff.delay(afterFailures: max(1, count), using: &random)
-    }
-
-    func take() -> (folders: Set<ItemID>, isAll: Bool) {
+    func noteConnected(at now: Duration) {
         state.withLock { state in
-            defer { (state.folders, state.isAll) = ([], false) }
-            return (state.folders, state.isAll)
+            for folder in state.folders.keys where state.folders[folder]?.due != nil {
+                state.folders[folder] = Failure(due: now)
+            }
+            if state.all?.due != nil { state.all = Failure(due: now) }
         }
+        changed.raise()
+    }
+
+    /// A folder was listed, or is none any more.
+    func forget(_ folder: ItemID) {
+        state.withLock { _ = $0.folders.removeValue(forKey: folder) }
+    }
+
+    /// Everything was compared, but for folders that failed by themselves.
+    func noteCompared() {
+        state.withLock { $0.all = nil }
+    }
+
+    /// How long it is until something is to be tried again; `nil` if nothing is.
+    func delay(at now: Duration) -> Duration? {
+        state.withLock { state in
+            let dues = state.folders.values.compactMap(\.due) + [state.all?.due].compactMap { $0 }
+            return dues.min().map { $0 - now }
+        }
+    }
+
+    /// What is to be tried now; it is until it is listed, or fails again.
+    func takeDue(at now: Duration) -> (folders: [ItemID], isAll: Bool) {
+        state.withLock { state in
+            let folders = state.folders.filter { $0.value.due.map { $0 <= now } ?? false }
+            for folder in folders.keys { state.folders[folder]?.due = nil }
+            let isAll = state.all?.due.map { $0 <= now } ?? false
+            if isAll { state.all?.due = nil }
+            return (folders.keys.sorted(), isAll)
+        }
+    }
+
+    private func delay(after count: Int) -> Duration {
+        var random = SystemRandomNumberGenerator()
+        return Self.backoff.delay(afterFailures: count, using: &random)
     }
 }

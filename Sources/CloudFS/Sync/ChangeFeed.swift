@@ -18,9 +18,8 @@ final class ChangeFeed: Sendable {
     private let state = Mutex(State())
     private let hinted = Signal()
     let scanNeeded = Signal()
-    let failed = FailedListings()
+    let failed = FailedListings(limit: looksLimit)
     let sketched = FolderQueue(limit: looksLimit)
-    let denied = FolderQueue(limit: looksLimit)
 
     private struct State {
         /// Folders to be listed again soon.
@@ -72,7 +71,7 @@ final class ChangeFeed: Sendable {
     var isCurrent: Bool {
         state.withLock {
             $0.compared == $0.occasions && $0.hints.isEmpty && !$0.isFollowing && $0.flights.isEmpty
-        }
+        } && failed.isEmpty
     }
 
     /// Notes that everything must be compared, also if a comparison is under way.
@@ -88,7 +87,6 @@ final class ChangeFeed: Sendable {
                 group.addTask { await self.scanWhenNeeded() }
                 group.addTask { await self.lookAtSketches() }
                 group.addTask { await self.listFailedAgain() }
-                group.addTask { await self.listDeniedAgain() }
                 group.addTask { await self.stayConnected() }
                 group.addTask { await self.probe() }
             }
@@ -119,7 +117,7 @@ final class ChangeFeed: Sendable {
     private func noteConnected() {
         connection.didConnect()
         onConnect()
-        failed.noteConnected()
+        failed.noteConnected(at: clocks.elapsed())
     }
 
     private func stayConnected() async {
@@ -226,7 +224,7 @@ final class ChangeFeed: Sendable {
 
     /// Lists a folder and applies all of it, deletions too, before returning.
     func refresh(_ folder: ItemID) async throws(CloudFSError) {
-        try await process([folder], depth: .few)
+        if let error = try await process([folder], depth: .few)[folder] { throw error }
     }
 
     /// Makes sure that the children of a folder are known.
@@ -308,7 +306,7 @@ final class ChangeFeed: Sendable {
     private static let looksLimit = 10_000
     private static let movingPause = Duration.milliseconds(100)
 
-    private var clocks: Clocks { applier.files.clocks }
+    var clocks: Clocks { applier.files.clocks }
 
     /// One listing of a folder at a time; whoever comes meanwhile gets the same one.
     func list(
@@ -324,9 +322,7 @@ final class ChangeFeed: Sendable {
                 defer { self.state.withLock { $0.flights[folder] = nil } }
                 do throws(CloudFSError) {
                     let outcome = try await self.applier.refresh(folder, depth: depth)
-                    self.noteSkipped(outcome.skipped, in: folder)
-                    if outcome.isBlurred { self.noteBlurred(folder) }
-                    if !outcome.doubted.isEmpty { self.hint(outcome.doubted) }
+                    self.note(outcome, of: folder)
                     try await self.lookWhereTheyAre()
                     return .success(outcome)
                 } catch {
@@ -339,6 +335,15 @@ final class ChangeFeed: Sendable {
         }
         _ = noteLook(at: folder)
         return try await flight.value.get()
+    }
+
+    private func note(_ outcome: RemoteApplier.Outcome, of folder: ItemID) {
+        noteSkipped(outcome.skipped, in: folder)
+        if outcome.isBlurred { noteBlurred(folder) }
+        if !outcome.doubted.isEmpty { hint(outcome.doubted) }
+        // Nothing tells when what hides something is gone.
+        guard outcome.hasHidden else { return failed.forget(folder) }
+        noteFailed([folder])
     }
 
     private func followHints() async {
@@ -361,7 +366,7 @@ final class ChangeFeed: Sendable {
         while !Task.isCancelled {
             await scanNeeded.wait()
             guard connection.isOnline else {
-                failed.add([], isAll: true)
+                failed.addAll(at: clocks.elapsed())
                 continue
             }
             guard state.withLock({ $0.hasBegun }) else { continue }
@@ -381,27 +386,33 @@ final class ChangeFeed: Sendable {
                     }
                     noteSketches(in: sketched)
                 }
+                // Not if something made another comparison necessary meanwhile.
+                if hasCompared { failed.noteCompared() }
             } catch {
                 connection.didFail(error)
-                failed.add([], isAll: true)
+                failed.addAll(at: clocks.elapsed())
                 logger.notice("comparing with the cloud stopped", metadata: ["error": "\(error)"])
             }
         }
     }
 
-    func scanUnlisted() async throws(CloudFSError) {
+    /// Lists the folders whose children are not known.
+    ///
+    /// - Parameter isPatient: Whether folders are left out that failed and are tried again later.
+    func scanUnlisted(isPatient: Bool = true) async throws(CloudFSError) {
         state.withLock { $0.firstListings += 1 }
         defer { state.withLock { $0.firstListings -= 1 } }
-        var last: [ItemID] = []
+        // What cannot be listed now, such as a folder that is to be deleted, holds nothing up.
+        var last = ItemID(0)
         while !Task.isCancelled {
+            let start = last
             let batch = try await pool.engine {
-                try self.catalog.read { try $0.unlistedFolders(limit: 64) }
+                try self.catalog.read { try $0.unlistedFolders(after: start, limit: 64) }
             }
-            // What could not be listed this time, such as a folder that is to be deleted, is not
-            // tried for ever.
-            guard !batch.isEmpty, batch != last else { return }
-            try await process(batch, depth: .names, isFresh: false)
-            last = batch
+            guard let end = batch.last else { return }
+            let due = batch.filter { !isPatient || !failed.isPutOff($0) }
+            try await process(due, depth: .names, isFresh: false)
+            last = end
         }
     }
 
@@ -425,12 +436,12 @@ final class ChangeFeed: Sendable {
     private func processLogging(_ batch: [ItemID]) async {
         do throws(CloudFSError) {
             try await process(batch, depth: .few)
-            failed.noteSuccess()
         } catch {
             connection.didFail(error)
             // What could not be listed is compared again after the next connection.
             needComparison()
-            failed.add(batch, isAll: false)
+            noteFailed(batch)
+            if !error.isOfConnection { failed.addAll(at: clocks.elapsed()) }
             logger.notice("listing stopped", metadata: ["error": "\(error)"])
         }
     }

@@ -29,8 +29,12 @@ extension Checker {
                 try await feed.refresh(folder)
                 let found = try await differences(in: folder)
                 differing = attempt == 1 ? found : differing.intersection(found)
-            } catch  where error.code == .notFound || error.code == .notDirectory {
+            } catch  where [.notFound, .notDirectory, .denied, .unsupported].contains(error.code) {
+                // Gone, closed to us, or hidden: nothing of it can be compared.
                 return []
+            } catch  where error.code == .internalFailure {
+                let text = "the cloud cannot list it: \(error.message)"
+                return [Violation(invariant: .cloudAgrees, item: folder, text: text)]
             }
             if differing.isEmpty { return [] }
         }
@@ -53,16 +57,18 @@ extension Checker {
         }
         guard let path else { return [] }
         var there: [[UInt8]: RemoteItem] = [:]
+        var hidden: Set<[UInt8]> = []
         var token: PageToken?
         repeat {
             let page = try await applier.provider.children(of: path, after: token)
             for item in page.items { there[item.name.bytes] = item }
+            hidden.formUnion(page.hidden.map(\.bytes))
             token = page.next
         } while token != nil
         let found = there
         return try await pool.engine {
             try self.catalog.read { try self.differences(in: folder, found, since: mark, $0) }
-        }
+        }.subtracting(hidden)
     }
 
     private func differences(

@@ -49,6 +49,8 @@ final class RemoteApplier: Sendable {
         var skipped: Set<RemoteID> = []
         /// Whether anything was left out for that reason.
         var isBlurred = false
+        /// Whether names stand for something that cannot be told now.
+        var hasHidden = false
         /// Whether the folder itself was on its way in the cloud, so that nothing is known of it.
         var isStale = false
     }
@@ -71,7 +73,7 @@ final class RemoteApplier: Sendable {
         precedence = Precedence(clocks: files.clocks)
         self.provider = provider
         self.pool = pool
-        comparing = pool.another(name: "cloudfs.comparing", width: 1)
+        comparing = pool.another(name: "cloudfs-compare", width: 1)
         self.hub = hub
         self.mutations = mutations
         self.hydrator = hydrator
@@ -269,6 +271,8 @@ final class RemoteApplier: Sendable {
         to listing: inout Listing
     ) async throws(CloudFSError) {
         let folder = listing.folder
+        for name in page.hidden { listing.seen.insert(name.bytes.hashValue) }
+        if !page.hidden.isEmpty { listing.outcome.hasHidden = true }
         var compared = Comparison()
         if listing.isNew, !provider.capabilities.contains(.stableIDs) {
             compared.new = page.items

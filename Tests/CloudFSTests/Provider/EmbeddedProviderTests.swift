@@ -252,9 +252,12 @@ struct EmbeddedProviderTests {
         let fixture = try await EmbeddedFixture.make()
         try fixture.write([1], to: "folder/a")
         let mount = try TemporaryMount(at: "\(fixture.root)/folder")
-        await expectError(.offline) { try await fixture.cloud.list() }
-        await expectError(.offline) { try await fixture.cloud.list("folder") }
-        await expectError(.offline) { try await fixture.cloud.item("folder/a") }
+        try fixture.write([2], to: "beside")
+        let page = try await fixture.embedded.children(of: .root, after: nil)
+        #expect(page.items.map(\.name) == [try ItemName("beside")])
+        #expect(page.hidden == [try ItemName("folder")])
+        await expectError(.unsupported) { try await fixture.cloud.list("folder") }
+        await expectError(.unsupported) { try await fixture.cloud.item("folder/a") }
         try mount.unmount()
         #expect(try await fixture.cloud.names("folder") == ["a"])
     }

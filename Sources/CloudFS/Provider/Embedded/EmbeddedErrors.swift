@@ -11,6 +11,16 @@ extension EmbeddedFailure {
         return CloudFSError(code, "\(name): \(reason)", cause: self)
     }
 
+    /// Whether the disk cannot read what was asked for, though it may read everything else.
+    var isDamage: Bool { [EIO, EUCLEAN, EBADMSG].contains(errorNumber) }
+
+    /// What this failure means for the folder at `path`, if the root could be read just before: a
+    /// damaged one is no reason to take the whole directory for unreachable.
+    func error(listing path: RemotePath) -> CloudFSError {
+        guard isDamage, !path.isRoot else { return error(at: path) }
+        return CloudFSError(.internalFailure, "\"\(path)\": its disk cannot be read", cause: self)
+    }
+
     private var meaning: (code: CloudFSError.Code, reason: String) {
         switch errorNumber {
         case ENOENT, ENOTDIR, ELOOP:
@@ -26,8 +36,9 @@ extension EmbeddedFailure {
         case EFBIG: (.tooLarge, "is larger than the file system there allows")
         case E2BIG, ERANGE: (.attributesFull, "its attributes do not fit there")
         case EXDEV:
+            // Nothing that the container itself is out of reach for.
             (
-                .offline,
+                .unsupported,
                 "another file system is mounted there; unmount it or mount it as a container"
             )
         case EINVAL, ENOSYS, EOPNOTSUPP:

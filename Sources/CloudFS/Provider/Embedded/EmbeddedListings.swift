@@ -65,18 +65,23 @@ final class EmbeddedListings: Sendable {
         let handle = try EmbeddedHandle(of: folder)
         var items: [RemoteItem] = []
         items.reserveCapacity(end - start)
+        var hidden: [ItemName] = []
         for name in listing.names[start..<end] {
-            if let item = try item(name, in: folder, handle, root) { items.append(item) }
+            do {
+                if let item = try item(name, in: folder, handle, root) { items.append(item) }
+            } catch let failure as EmbeddedFailure where failure.errorNumber == EXDEV {
+                hidden.append(name)
+            }
         }
         if end == listing.names.count {
             guard let added = try namesAdded(since: listing, in: folder) else { return nil }
             listing.names += added
         }
         guard end < listing.names.count else {
-            return ListingPage(items: items, next: nil)
+            return ListingPage(items: items, hidden: hidden, next: nil)
         }
         let kept = keep(listing, as: number)
-        return ListingPage(items: items, next: PageToken("\(kept).\(end)"))
+        return ListingPage(items: items, hidden: hidden, next: PageToken("\(kept).\(end)"))
     }
 
     /// The item of a name, or `nil` if it went away or has no place in a cloud.

@@ -20,9 +20,13 @@ extension EmbeddedProvider {
         after page: PageToken?
     ) async throws(CloudFSError) -> ListingPage {
         try await inside(path) { [gate, listings] root in
-            let page = try listings.page(after: page, of: path, in: root)
-            if !page.items.isEmpty { gate.sawItems() }
-            return page
+            do {
+                let page = try listings.page(after: page, of: path, in: root)
+                if !page.items.isEmpty { gate.sawItems() }
+                return page
+            } catch let failure as EmbeddedFailure {
+                throw failure.error(listing: path)
+            }
         }
     }
 

@@ -21,10 +21,18 @@ final class EmbeddedWatcher {
     private var movedAway: [UInt32: Int32] = [:]
     /// Whether folders are left that the kernel gives no watch for.
     private var isPolling = false
+    /// When everything is watched anew: folders were passed by that the disk could not read, or
+    /// that may be hidden no longer.
+    private var nextWalk: ContinuousClock.Instant?
+    private var lastWalk: ContinuousClock.Instant?
+    /// Whether folders were passed by that another file system hides.
+    private var isHiding = false
     private var isRootLost = false
 
     /// How often everything is compared when watches ran out.
     private static let pollInterval = Duration.seconds(30)
+    /// How long after a walk another one may follow, for changes of mounts.
+    private static let walkPause = Duration.seconds(10)
     /// After this long the feed begins although not all folders are watched yet.
     private static let longestStart = Duration.seconds(1)
 
@@ -116,7 +124,7 @@ final class EmbeddedWatcher {
         var pending = [(folder, watch)]
         while let (folder, parent) = pending.popLast() {
             progress()
-            for bytes in try EmbeddedWatcher.folderNames(in: folder) {
+            for bytes in try folderNames(in: folder, parent) {
                 let name = try ItemName(bytes)
                 if parent == tree.root, name == .reserved { continue }
                 guard let child = try openFolder(name, in: folder),
@@ -130,10 +138,13 @@ final class EmbeddedWatcher {
         }
     }
 
-    private static func folderNames(in folder: EmbeddedDescriptor) throws -> [[UInt8]] {
+    private func folderNames(in folder: EmbeddedDescriptor, _ watch: Int32) throws -> [[UInt8]] {
         do {
             return try EmbeddedSystem.names(in: folder, foldersOnly: true)
-        } catch  where [ENOENT, EACCES].contains(error.errorNumber) {
+        } catch {
+            let isPassedBy = error.isDamage && watch != tree.root
+            guard isPassedBy || [ENOENT, EACCES].contains(error.errorNumber) else { throw error }
+            if isPassedBy { walkAgain(in: Self.pollInterval) }
             return []
         }
     }
@@ -149,9 +160,17 @@ final class EmbeddedWatcher {
                 in: folder,
                 flags: clinux_o_path | O_DIRECTORY
             )
-        } catch  where [ENOENT, ENOTDIR, ELOOP, EXDEV, EACCES].contains(error.errorNumber) {
+        } catch  where canPassBy(error) {
             return nil
         }
+    }
+
+    /// Whether a failure to enter a folder says that there is nothing to hear of in it now.
+    private func canPassBy(_ failure: EmbeddedFailure) -> Bool {
+        if failure.isDamage { walkAgain(in: Self.pollInterval) }
+        if failure.errorNumber == EXDEV { isHiding = true }
+        return failure.isDamage
+            || [ENOENT, ENOTDIR, ELOOP, EXDEV, EACCES].contains(failure.errorNumber)
     }
 
     // MARK: - Waiting
@@ -169,7 +188,10 @@ final class EmbeddedWatcher {
             poll(&polled, nfds_t(polled.count), timeout)
         }
         if polled[0].revents != 0 { return false }
-        if polled[1].revents != 0 { _ = try gate.enter() }
+        if polled[1].revents != 0 {
+            _ = try gate.enter()
+            if isHiding { walkAgain(in: .milliseconds(100)) }
+        }
         if polled[2].revents != 0 {
             beforeReading?()
             try readEvents()
@@ -180,16 +202,25 @@ final class EmbeddedWatcher {
             throw CloudFSError(.offline, "the cloud directory was moved or removed")
         }
         if ready == 0, isPolling, hints.isEmpty { hint(.subtree(.root)) }
+        if let nextWalk, ContinuousClock.now >= nextWalk { try beginAgain() }
         if let due = hints.due, ContinuousClock.now >= due { try publish() }
         return true
     }
 
     private func timeoutMilliseconds() -> Int32 {
-        guard let due = hints.due else {
+        guard let due = [hints.due, nextWalk].compactMap({ $0 }).min() else {
             return isPolling ? Int32(Self.pollInterval / .milliseconds(1)) : -1
         }
         let left = max(.zero, due - ContinuousClock.now)
         return Int32((left / .milliseconds(1)).rounded(.up))
+    }
+
+    /// Has everything watched anew after a while; not again and again while many mounts change.
+    private func walkAgain(in pause: Duration) {
+        let now = ContinuousClock.now
+        let soonest = lastWalk.map { $0 + Self.walkPause } ?? now
+        let moment = max(now + pause, soonest)
+        nextWalk = min(nextWalk ?? moment, moment)
     }
 
     private func publish() throws(EmbeddedFailure) {
@@ -231,8 +262,7 @@ final class EmbeddedWatcher {
     private func handle(_ event: EmbeddedEvent) throws {
         if event.has(clinux_in_overflow) {
             // Folders may have come and gone unseen: watch what is there, compare everything.
-            hint(.subtree(.root))
-            if let root, let watch = tree.root { try rewalk(root.descriptor, watch) }
+            try beginAgain()
             return
         }
         if event.watch == tree.root,
@@ -281,11 +311,17 @@ final class EmbeddedWatcher {
             guard let watch = try watch(folder) else { return }
             tree.place(watch, named: name, in: parent)
             try walk(folder, watch)
-        } catch let failure as EmbeddedFailure
-            where [ENOENT, ENOTDIR, ELOOP, EXDEV, EACCES].contains(failure.errorNumber)
-        {
+        } catch let failure as EmbeddedFailure where canPassBy(failure) {
             // Gone again, or not a folder of this container: its parent's listing will tell.
         }
+    }
+
+    /// Watches everything anew, and has it compared.
+    private func beginAgain() throws {
+        hint(.subtree(.root))
+        (nextWalk, isHiding) = (nil, false)
+        lastWalk = .now
+        if let root, let watch = tree.root { try rewalk(root.descriptor, watch) }
     }
 
     /// Watches everything anew after events were lost.
