@@ -307,10 +307,13 @@ extension CatalogWriter {
         try execute("UPDATE item SET base_lost = 1 WHERE id = ?", [id.rawValue])
     }
 
-    func setLastUsed(_ moment: Timestamp, of id: ItemID) throws {
+    func setLastUsed(_ moment: Timestamp, accessed: Timestamp?, of id: ItemID) throws {
         try execute(
-            "UPDATE item SET last_used = ?, accessed = max(accessed, ?) WHERE id = ?",
-            [moment.nanoseconds, moment.nanoseconds, id.rawValue]
+            """
+            UPDATE item SET last_used = ?, accessed = max(accessed, coalesce(?, accessed))
+            WHERE id = ?
+            """,
+            [moment.nanoseconds, accessed?.nanoseconds, id.rawValue]
         )
     }
 

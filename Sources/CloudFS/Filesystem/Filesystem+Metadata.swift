@@ -73,6 +73,7 @@ extension Filesystem {
         defer { uploader.noteChange() }
         let linked = try catalog.write { writer in
             let record = try writer.reader.existing(id)
+            if changes.accessed != nil { files.noteAccessSet(of: id) }
             try writer.setMetadata(
                 of: id,
                 permissions: changes.permissions(of: record.item),

@@ -324,7 +324,10 @@ extension OpenFiles {
             }
             try observe(&state, file.id)
             if let modified { try setModified(modified, &state, file.id) }
-            if let accessed { state.accessed = accessed }
+            if let accessed {
+                noteAccessSet(of: file.id)
+                state.accessed = accessed
+            }
             state.changed = changed
             state.hasUnsavedChange = true
             state.changeCount += 1

@@ -28,8 +28,10 @@ final class OpenFiles: Sendable {
     private let table = Mutex<[ItemID: Slot]>([:])
     private let lastGeneration = Mutex<Int64>(0)
     /// When a file was opened.
-    struct Use: Sendable {
+    struct Use: Sendable, Equatable {
         var last: Timestamp
+        /// When, as its time of access; `nil` once a program has set another.
+        var accessed: Timestamp?
         /// When by a program that is a person's.
         var byPerson: Timestamp?
     }
@@ -247,7 +249,11 @@ final class OpenFiles: Sendable {
     func noteUse(of id: ItemID, isPersons: Bool) {
         let now = clocks.now()
         let isFull = uses.withLock { uses in
-            uses[id] = Use(last: now, byPerson: isPersons ? now : uses[id]?.byPerson)
+            uses[id] = Use(
+                last: now,
+                accessed: now,
+                byPerson: isPersons ? now : uses[id]?.byPerson
+            )
             return uses.count >= Self.mostUnsavedUses
         }
         if isFull { discards.raise() }
@@ -259,27 +265,27 @@ final class OpenFiles: Sendable {
     /// When a person's program opened a file, if the catalog does not know yet.
     func unsavedUse(of id: ItemID) -> Timestamp? { uses.withLock { $0[id]?.byPerson } }
 
+    /// A program has set the time of access, which no earlier use changes any more.
+    ///
+    /// - Precondition: Called in the transaction that stores it, or before that.
+    func noteAccessSet(of id: ItemID) {
+        uses.withLock { $0[id]?.accessed = nil }
+    }
+
     /// Stores when files were last opened, for eviction and for people.
     func saveUses() throws(CloudFSError) {
-        let noted = uses.withLock { uses in
-            defer { uses.removeAll() }
-            return uses
+        guard !unsavedUses.isEmpty else { return }
+        let saved = try catalog.write(isLong: true) { writer in
+            // Looked at here, so that no time of access is set between this and storing it.
+            let noted = unsavedUses
+            for (id, use) in noted {
+                try writer.setLastUsed(use.last, accessed: use.accessed, of: id)
+                if let moment = use.byPerson { try writer.setOpened(moment, of: id) }
+            }
+            return noted
         }
-        guard !noted.isEmpty else { return }
-        do throws(CloudFSError) {
-            try catalog.write(isLong: true) { writer in
-                for (id, use) in noted {
-                    try writer.setLastUsed(use.last, of: id)
-                    if let moment = use.byPerson { try writer.setOpened(moment, of: id) }
-                }
-            }
-        } catch {
-            uses.withLock { uses in
-                uses.merge(noted) { newer, older in
-                    Use(last: newer.last, byPerson: newer.byPerson ?? older.byPerson)
-                }
-            }
-            throw error
+        uses.withLock { uses in
+            for (id, use) in saved where uses[id] == use { uses[id] = nil }
         }
     }
 
