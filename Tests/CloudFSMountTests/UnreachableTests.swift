@@ -75,6 +75,24 @@ struct UnreachableTests {
 
     @Test(.asRoot)
     func `a cloud whose file system is unmounted hides and deletes nothing`() async throws {
+        try await Self.withDisk(Self.unmounting)
+    }
+
+    @Test(.asRoot)
+    func `what the disk of a cloud cannot read hides nothing else`() async throws {
+        try await Self.withDisk { drive in
+            try drive.cloud.write("closed/known", "x")
+            try await eventually("all is known", within: .seconds(5)) {
+                try await drive.has(["closed/known", "folder/absent"])
+            }
+            try await drive.mount.stop()
+            try await Self.damage(["here", "folder/absent", "closed"], of: drive)
+            try await Self.damaged(try await drive.again())
+        }
+    }
+
+    /// A drive whose cloud is a file system of its own, on a loop device.
+    private static func withDisk(_ body: (TestDrive) async throws -> Void) async throws {
         try await TestDrive.with(["--read-timeout", "3s"], ending: .killed) { outer in
             // Another cloud, on a file system of its own.
             let folder = outer.folder
@@ -82,7 +100,7 @@ struct UnreachableTests {
             let setUp = """
                 cd "\(folder)"
                 truncate -s 64M disk.img
-                mkfs.ext4 -q disk.img
+                mkfs.ext4 -q -e continue disk.img
                 mount -o loop disk.img "$CLOUD"
                 rmdir "$CLOUD/lost+found"
                 """
@@ -92,13 +110,53 @@ struct UnreachableTests {
                 try Self.fill(outer.cloud)
                 // The state of the first container is not this one's.
                 try await outer.run("cd /; rm -r \"\(outer.mount.state)\"")
-                try await Self.unmounting(try await outer.again())
+                try await body(try await outer.again())
             } catch {
                 _ = try await Shell.run(["umount", "-l", outer.cloud.path])
                 throw error
             }
             _ = try await Shell.run(["umount", "-l", outer.cloud.path])
         }
+    }
+
+    /// Breaks the checksums of inodes, so that the disk cannot read them any more.
+    private static func damage(_ paths: [String], of drive: TestDrive) async throws {
+        let damage = """
+            set -e
+            cd "\(drive.folder)"
+            inodes=$(cd "$CLOUD"; stat -c %i \(paths.joined(separator: " ")))
+            umount "$CLOUD"
+            for inode in $inodes; do
+                # "located at block 35, offset 0x0b00"; the checksum is 0x7c bytes behind that.
+                set -- $(debugfs -R "imap <$inode>" disk.img 2> /dev/null |
+                    sed -n 's/.*block \\([0-9]*\\), offset \\(0x[0-9a-f]*\\).*/\\1 \\2/p')
+                size=$(dumpe2fs -h disk.img 2> /dev/null | sed -n 's/^Block size: *//p')
+                printf '\\125\\252' |
+                    dd of=disk.img bs=1 seek=$(($1 * size + $2 + 0x7c)) conv=notrunc status=none
+            done
+            mount -o loop disk.img "$CLOUD"
+            ! stat "$CLOUD/\(paths[0])" 2> /dev/null
+            """
+        let result = try await Shell.script(damage, environment: drive.environment)
+        try #require(result.status == 0, "\(result)")
+    }
+
+    private static func damaged(_ drive: TestDrive) async throws {
+        try drive.cloud.write("new", "1")
+        try drive.cloud.write("folder/new", "2")
+        try await eventually("what is beside it appears", within: .seconds(10)) {
+            try await drive.has(["new", "folder/new"])
+        }
+        #expect(try await drive.names() == ["closed", "folder", "here", "new"])
+        #expect(try await drive.names("closed") == ["known"])
+        #expect(try await drive.names("folder").count == 22)
+        for file in ["here", "folder/absent"] {
+            let said = try await drive.run("LC_ALL=C cat \(file) 2>&1 || true")
+            #expect(said.contains("Input/output error"), "\(said)")
+        }
+        #expect(try await drive.mustDo(["status", "--json"]).contains(/"state"\s*:\s*"online"/))
+        try await drive.write("folder/mine", "sent")
+        try await drive.untilCloudHas("folder/mine", "sent")
     }
 
     private static func unmounting(_ drive: TestDrive) async throws {

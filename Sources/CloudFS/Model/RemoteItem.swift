@@ -98,7 +98,7 @@ public struct PageToken: Hashable, Sendable {
 public struct ListingPage: Sendable {
     public var items: [RemoteItem]
     /// Names that are there and stand for nothing of the container now, as where another file
-    /// system is mounted: whatever was known by them is not gone.
+    /// system is mounted or the disk is damaged: whatever was known by them is not gone.
     public var hidden: [ItemName]
     public var next: PageToken?
 

@@ -14,9 +14,9 @@ extension EmbeddedFailure {
     /// Whether the disk cannot read what was asked for, though it may read everything else.
     var isDamage: Bool { [EIO, EUCLEAN, EBADMSG].contains(errorNumber) }
 
-    /// What this failure means for the folder at `path`, if the root could be read just before: a
-    /// damaged one is no reason to take the whole directory for unreachable.
-    func error(listing path: RemotePath) -> CloudFSError {
+    /// What this failure to read means for the item at `path`, if the root could be looked at just
+    /// before: one that is damaged is no reason to take the whole directory for unreachable.
+    func error(reading path: RemotePath) -> CloudFSError {
         guard isDamage, !path.isRoot else { return error(at: path) }
         return CloudFSError(.internalFailure, "\"\(path)\": its disk cannot be read", cause: self)
     }

@@ -66,13 +66,19 @@ final class EmbeddedListings: Sendable {
         var items: [RemoteItem] = []
         items.reserveCapacity(end - start)
         var hidden: [ItemName] = []
+        var damage: EmbeddedFailure?
         for name in listing.names[start..<end] {
             do {
                 if let item = try item(name, in: folder, handle, root) { items.append(item) }
-            } catch let failure as EmbeddedFailure where failure.errorNumber == EXDEV {
+            } catch let failure as EmbeddedFailure
+                where failure.isDamage || failure.errorNumber == EXDEV
+            {
                 hidden.append(name)
+                if failure.isDamage { damage = failure }
             }
         }
+        // Where nothing can be looked at, it is not one item that is damaged.
+        if let damage, items.isEmpty { throw damage }
         if end == listing.names.count {
             guard let added = try namesAdded(since: listing, in: folder) else { return nil }
             listing.names += added

@@ -5,7 +5,7 @@ import Glibc
 /// Items, listings and bytes.
 extension EmbeddedProvider {
     public func item(at path: RemotePath) async throws(CloudFSError) -> RemoteItem {
-        try await inside(path) { [gate] root in
+        try await reading(path) { [gate] root in
             let found = try root.openItem(path)
             guard let item = try found.remoteItem(of: root.identity) else {
                 throw EmbeddedFailure(call: "fstat", errorNumber: ENOENT)
@@ -19,14 +19,10 @@ extension EmbeddedProvider {
         of path: RemotePath,
         after page: PageToken?
     ) async throws(CloudFSError) -> ListingPage {
-        try await inside(path) { [gate, listings] root in
-            do {
-                let page = try listings.page(after: page, of: path, in: root)
-                if !page.items.isEmpty { gate.sawItems() }
-                return page
-            } catch let failure as EmbeddedFailure {
-                throw failure.error(listing: path)
-            }
+        try await reading(path) { [gate, listings] root in
+            let page = try listings.page(after: page, of: path, in: root)
+            if !page.items.isEmpty { gate.sawItems() }
+            return page
         }
     }
 
@@ -81,12 +77,26 @@ extension EmbeddedProvider {
         return ContentDigest(Array(hash.finalize()))
     }
 
+    /// Runs `work` as `inside` does; what the disk cannot read is the item's own.
+    private func reading<Value: Sendable>(
+        _ path: RemotePath,
+        _ work: @escaping @Sendable (EmbeddedRoot) throws -> Value
+    ) async throws(CloudFSError) -> Value {
+        try await inside(path) { root in
+            do {
+                return try work(root)
+            } catch let failure as EmbeddedFailure {
+                throw failure.error(reading: path)
+            }
+        }
+    }
+
     /// Opens the file at `path` for reading if it is exactly `version`.
     private func openVersion(
         _ version: ItemVersion,
         of path: RemotePath
     ) async throws(CloudFSError) -> EmbeddedVersionReader {
-        try await inside(path) { root in
+        try await reading(path) { root in
             let found = try root.openItem(path)
             guard let kind = found.status.kind else {
                 throw EmbeddedFailure(call: "fstat", errorNumber: ENOENT)
@@ -133,7 +143,7 @@ private struct EmbeddedVersionReader: Sendable {
                 }
             }
         }
-        if let failure { throw failure }
+        if let failure { throw failure.error(reading: path) }
         // After the bytes: a write that came between is seen here, and the piece is not used.
         guard bytes.count == count, try status.again(file).version == status.version else {
             throw EmbeddedProvider.changed(path)

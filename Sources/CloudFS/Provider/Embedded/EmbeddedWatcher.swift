@@ -27,10 +27,15 @@ final class EmbeddedWatcher {
     private var lastWalk: ContinuousClock.Instant?
     /// Whether folders were passed by that another file system hides.
     private var isHiding = false
+    /// Whether some were that the disk could not read, and how long until they are tried again.
+    private var isDamaged = false
+    private var damagePause = pollInterval
     private var isRootLost = false
 
     /// How often everything is compared when watches ran out.
     private static let pollInterval = Duration.seconds(30)
+    /// How often everything is compared at least while the disk cannot read a folder.
+    private static let longestDamagePause = Duration.seconds(600)
     /// How long after a walk another one may follow, for changes of mounts.
     private static let walkPause = Duration.seconds(10)
     /// After this long the feed begins although not all folders are watched yet.
@@ -144,7 +149,7 @@ final class EmbeddedWatcher {
         } catch {
             let isPassedBy = error.isDamage && watch != tree.root
             guard isPassedBy || [ENOENT, EACCES].contains(error.errorNumber) else { throw error }
-            if isPassedBy { walkAgain(in: Self.pollInterval) }
+            if isPassedBy { noteDamage() }
             return []
         }
     }
@@ -167,7 +172,7 @@ final class EmbeddedWatcher {
 
     /// Whether a failure to enter a folder says that there is nothing to hear of in it now.
     private func canPassBy(_ failure: EmbeddedFailure) -> Bool {
-        if failure.isDamage { walkAgain(in: Self.pollInterval) }
+        if failure.isDamage { noteDamage() }
         if failure.errorNumber == EXDEV { isHiding = true }
         return failure.isDamage
             || [ENOENT, ENOTDIR, ELOOP, EXDEV, EACCES].contains(failure.errorNumber)
@@ -221,6 +226,11 @@ final class EmbeddedWatcher {
         let soonest = lastWalk.map { $0 + Self.walkPause } ?? now
         let moment = max(now + pause, soonest)
         nextWalk = min(nextWalk ?? moment, moment)
+    }
+
+    private func noteDamage() {
+        isDamaged = true
+        walkAgain(in: damagePause)
     }
 
     private func publish() throws(EmbeddedFailure) {
@@ -319,7 +329,9 @@ final class EmbeddedWatcher {
     /// Watches everything anew, and has it compared.
     private func beginAgain() throws {
         hint(.subtree(.root))
-        (nextWalk, isHiding) = (nil, false)
+        damagePause =
+            isDamaged ? min(damagePause * 2, Self.longestDamagePause) : Self.pollInterval
+        (nextWalk, isHiding, isDamaged) = (nil, false, false)
         lastWalk = .now
         if let root, let watch = tree.root { try rewalk(root.descriptor, watch) }
     }
