@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/fs.h>
 #include <linux/openat2.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -224,6 +226,27 @@ int clinux_inotify_watch(int descriptor, const char *path) {
 }
 
 int clinux_inotify_forget(int descriptor, int watch) { return inotify_rm_watch(descriptor, watch); }
+
+/// Of the first object, which is the program; what is writable may differ from its file.
+static int release_program(struct dl_phdr_info *object, size_t size, void *unused) {
+    (void)size;
+    (void)unused;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD || (part->p_flags & PF_W)) continue;
+        const uintptr_t begin = (object->dlpi_addr + part->p_vaddr + page - 1) / page * page;
+        const uintptr_t end = (object->dlpi_addr + part->p_vaddr + part->p_memsz) / page * page;
+        // What cannot be let go of stays.
+        if (begin < end) madvise((void *)begin, end - begin, MADV_DONTNEED);
+    }
+    return 1;
+}
+
+void clinux_release_memory(void) {
+    malloc_trim(0);
+    dl_iterate_phdr(release_program, NULL);
+}
 
 void clinux_name_thread(const char *name) {
     char text[16];

@@ -117,6 +117,10 @@ int clinux_inotify_open(void);
 int clinux_inotify_watch(int descriptor, const char *path);
 int clinux_inotify_forget(int descriptor, int watch);
 
+/// Gives free memory back to the system, and lets go of the pages of the program's own file; the
+/// system maps those again that are needed again.
+void clinux_release_memory(void);
+
 /// Gives the calling thread a name that tools show.
 void clinux_name_thread(const char *name);
 

@@ -311,6 +311,7 @@ final class DriveParts: Sendable {
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.feed.run() }
+            group.addTask { await self.releaseMemory() }
             group.addTask { await self.uploader.run() }
             group.addTask { await self.filesystem.downloader.run() }
             group.addTask { await self.control.news.run() }
@@ -334,6 +335,14 @@ final class DriveParts: Sendable {
                     logger: self.logger
                 ).run()
             }
+        }
+    }
+
+    /// After the start, and each time when everything was compared.
+    private func releaseMemory() async {
+        while !Task.isCancelled {
+            ProcessMemory.release()
+            await feed.settled.wait()
         }
     }
 

@@ -77,6 +77,23 @@ extension ChangeFeed {
         return refused
     }
 
+    /// Lists every folder that was known before once, to find what changed while nobody looked.
+    func compareAll(through known: ItemID) async throws(CloudFSError) {
+        var last = ItemID(0)
+        while !Task.isCancelled {
+            let start = last
+            let batch = try await pool.engine {
+                try self.catalog.read {
+                    try $0.listedFolders(after: start, through: known, limit: 64)
+                }
+            }
+            guard let end = batch.last else { break }
+            try await process(batch, depth: .names)
+            last = end
+        }
+        try await scanUnlisted()
+    }
+
     /// Whether an error may be one folder's own, so that it says nothing about others.
     private func isOfFolder(_ error: CloudFSError, _ folder: ItemID) -> Bool {
         folder != root && !error.isOfConnection && error.code != .cancelled

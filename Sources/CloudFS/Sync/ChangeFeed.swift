@@ -18,6 +18,8 @@ final class ChangeFeed: Sendable {
     private let state = Mutex(State())
     private let hinted = Signal()
     let scanNeeded = Signal()
+    /// Raised after everything was compared.
+    let settled = Signal()
     let failed = FailedListings(limit: looksLimit)
     let sketched = FolderQueue(limit: looksLimit)
 
@@ -387,7 +389,10 @@ final class ChangeFeed: Sendable {
                     noteSketches(in: sketched)
                 }
                 // Not if something made another comparison necessary meanwhile.
-                if hasCompared { failed.noteCompared() }
+                if hasCompared {
+                    failed.noteCompared()
+                    settled.raise()
+                }
             } catch {
                 connection.didFail(error)
                 failed.addAll(at: clocks.elapsed())
@@ -414,23 +419,6 @@ final class ChangeFeed: Sendable {
             try await process(due, depth: .names, isFresh: false)
             last = end
         }
-    }
-
-    /// Lists every folder that was known before once, to find what changed while nobody looked.
-    private func compareAll(through known: ItemID) async throws(CloudFSError) {
-        var last = ItemID(0)
-        while !Task.isCancelled {
-            let start = last
-            let batch = try await pool.engine {
-                try self.catalog.read {
-                    try $0.listedFolders(after: start, through: known, limit: 64)
-                }
-            }
-            guard let end = batch.last else { break }
-            try await process(batch, depth: .names)
-            last = end
-        }
-        try await scanUnlisted()
     }
 
     private func processLogging(_ batch: [ItemID]) async {

@@ -180,6 +180,8 @@ final class Supervisor: Sendable {
     private func announce() {
         notifier.ready("Mounted at \(configuration.mountpoint)")
         if let readiness, !readiness.report(.ready) { tell.yield(.abandoned) }
+        // From now on it hardly does anything.
+        ProcessMemory.release()
     }
 
     private func say(_ sentence: String) {
