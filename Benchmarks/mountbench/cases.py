@@ -37,6 +37,7 @@ class Bench:
             return work()
         cloud, process = self.target.cloud, self.target.process_id
         asked, used = cloud.statistics(), machine.usage(process)
+        machine.forget_peaks(process)
         result = work()
         asked_then, used_then = cloud.statistics(), machine.usage(process)
         result["cpu_s"] = used_then["cpu_s"] - used["cpu_s"]

@@ -1,5 +1,6 @@
 """What this machine tells about itself and about processes."""
 
+import contextlib
 import os
 import platform
 import subprocess
@@ -48,6 +49,14 @@ def usage(root: int | None) -> dict:
                 mapped += int(line.split()[1])
     peak -= mapped - resident
     return {"cpu_s": cpu / _TICKS, "resident_mb": resident / 1024, "peak_mb": peak / 1024}
+
+
+def forget_peaks(root: int | None) -> None:
+    """Has the peaks of a process and all it started begin from what they hold now."""
+    for process in _with_descendants(root) if root else []:
+        # One that ended meanwhile has no peak any more.
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{process}/clear_refs").write_text("5")
 
 
 def busy(seconds: float) -> float:

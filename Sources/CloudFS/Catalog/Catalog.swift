@@ -149,6 +149,11 @@ final class Catalog: Sendable {
         return CloudFSError(.ofDisk(number) ?? .internalFailure, "\(what): \(reason)")
     }
 
+    /// Gives back memory after much was read or written.
+    func releaseMemory() throws(CloudFSError) {
+        try Self.converting("the catalog cannot give memory back") { try connections.shrink() }
+    }
+
     /// Moves the log into the database and closes it.
     func close() throws(CloudFSError) {
         try Self.converting("the catalog cannot be closed") { try connections.close() }

@@ -57,6 +57,22 @@ final class CatalogConnections: Sendable {
         state.withLock { $0.idle.append(reader) }
     }
 
+    /// Gives back the memory in which connections that nobody uses keep pages of the database.
+    func shrink() throws {
+        let count = state.withLock { $0.idle.count }
+        for _ in 0..<count { free.wait() }
+        defer { for _ in 0..<count { free.signal() } }
+        let readers = state.withLock { state in
+            let taken = state.idle.suffix(count)
+            state.idle.removeLast(taken.count)
+            return taken
+        }
+        defer { for reader in readers { putBack(reader) } }
+        for connection in readers + [writer] {
+            try connection.inDatabase { try $0.execute(sql: "PRAGMA shrink_memory") }
+        }
+    }
+
     /// Closes all connections, after those have ended who read or write.
     ///
     /// Whoever calls it again finds nothing to do.

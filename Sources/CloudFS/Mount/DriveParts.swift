@@ -338,11 +338,18 @@ final class DriveParts: Sendable {
         }
     }
 
-    /// After the start, and each time when everything was compared.
+    /// Gives memory back each time when everything was compared.
     private func releaseMemory() async {
         while !Task.isCancelled {
-            ProcessMemory.release()
             await feed.settled.wait()
+            do throws(CloudFSError) {
+                try await pool.engine {
+                    try self.filesystem.catalog.releaseMemory()
+                    ProcessMemory.release()
+                }
+            } catch {
+                logger.debug("memory is kept", metadata: ["error": "\(error)"])
+            }
         }
     }
 

@@ -31,6 +31,39 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
+    func `memory is given back beside readers, a writer and the end`() async throws {
+        let fixture = try CatalogFixture()
+        let id = try fixture.addFile("file")
+        let catalog = fixture.catalog
+        let pool = BlockingPool(name: "releasing", width: 6)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<6 {
+                group.addTask {
+                    try await pool.run {
+                        for step in 0..<200 {
+                            switch number {
+                            case 0: try catalog.releaseMemory()
+                            case 1:
+                                try catalog.write { writer in
+                                    try writer.setLastUsed(
+                                        Timestamp(nanoseconds: Int64(step)),
+                                        accessed: nil,
+                                        of: id
+                                    )
+                                }
+                            default: #expect(try catalog.read { try $0.item(id) } != nil)
+                            }
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        try catalog.close()
+        #expect(throws: CloudFSError.self) { try catalog.releaseMemory() }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
     func `closing waits for who reads, twice is like once, and later reads fail`() async throws {
         let pool = BlockingPool(name: "closing", width: 3)
         for _ in 0..<20 {
