@@ -98,13 +98,22 @@ public struct PageToken: Hashable, Sendable {
 public struct ListingPage: Sendable {
     public var items: [RemoteItem]
     /// Names that are there and stand for nothing of the container now, as where another file
-    /// system is mounted or the disk is damaged: whatever was known by them is not gone.
+    /// system is mounted: whatever was known by them is not gone.
     public var hidden: [ItemName]
+    /// Names of items that cannot be looked at now, as where a disk is damaged. What was known by
+    /// them is not gone either, and any of them may be what another name stood for before.
+    public var unreadable: [ItemName]
     public var next: PageToken?
 
-    public init(items: [RemoteItem], hidden: [ItemName] = [], next: PageToken?) {
+    public init(
+        items: [RemoteItem],
+        hidden: [ItemName] = [],
+        unreadable: [ItemName] = [],
+        next: PageToken?
+    ) {
         self.items = items
         self.hidden = hidden
+        self.unreadable = unreadable
         self.next = next
     }
 }

@@ -62,7 +62,7 @@ extension Checker {
         repeat {
             let page = try await applier.provider.children(of: path, after: token)
             for item in page.items { there[item.name.bytes] = item }
-            hidden.formUnion(page.hidden.map(\.bytes))
+            hidden.formUnion((page.hidden + page.unreadable).map(\.bytes))
             token = page.next
         } while token != nil
         let found = there

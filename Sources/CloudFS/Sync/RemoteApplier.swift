@@ -26,7 +26,7 @@ final class RemoteApplier: Sendable {
     let postponed = Mutex<Set<ItemID>>([])
     let detailsLeft = Mutex(firstDetails)
     /// Whether the catalog knows that the container is not empty.
-    private let hasItems = Atomic(false)
+    let hasItems = Atomic(false)
 
     struct Options: Sendable {
         /// Names conflict versions made here.
@@ -156,6 +156,8 @@ final class RemoteApplier: Sendable {
         /// An item may get another base while the listing runs, but a name that was listed is
         /// there. Two names with one hash are both taken for listed, this time.
         var seen: Set<Int> = []
+        /// Names of what could not be looked at.
+        var unreadable: [[UInt8]] = []
         var outcome = Outcome()
     }
 
@@ -220,59 +222,15 @@ final class RemoteApplier: Sendable {
         }
     }
 
-    /// Notes that a listing is complete.
-    ///
-    /// - Returns: What the catalog has and the listing lacks; `nil` for the first listing of a
-    ///   folder that was on its way meanwhile.
-    private func finish(_ listing: Listing) throws(CloudFSError) -> [BaseRecord]? {
-        let folder = listing.folder
-        guard try mark(listing) else { return nil }
-        // What was listed before an interruption may be there and was not seen now.
-        guard listing.first == nil, !listing.isNew else { return [] }
-        return try catalog.read { reader in
-            guard try isStill(folder, at: listing.path, since: listing.mark, reader) else {
-                return []
-            }
-            let missing = try reader.bases(in: folder) {
-                !listing.seen.contains($0.hashValue)
-            }
-            // Where folders are moved in many steps, one that is to be moved may be between two
-            // places.
-            guard !provider.capabilities.contains(.folderMove) else { return missing }
-            if try waitsToMove(folder, reader) { return [] }
-            return try missing.filter { try !waitsToMove($0.item, reader) }
-        }
-    }
-
-    /// Stores that a folder is listed, if its last page did not do that.
-    ///
-    /// - Returns: Whether what was listed for the first time is what is in the folder.
-    private func mark(_ listing: Listing) throws(CloudFSError) -> Bool {
-        let isFull = !listing.seen.isEmpty && !hasItems.load(ordering: .relaxed)
-        let isUnmarked = listing.isFirst && !listing.isMarked
-        guard isUnmarked || isFull else { return true }
-        let isTrue = try catalog.write { writer in
-            let (folder, reader) = (listing.folder, writer.reader)
-            if isFull { try writer.setHasItems(try reader.existing(folder).item.container) }
-            guard isUnmarked else { return true }
-            guard try isStill(folder, at: listing.path, since: listing.mark, reader) else {
-                return false
-            }
-            try writer.setListed(true, of: folder)
-            return true
-        }
-        if isFull { hasItems.store(true, ordering: .relaxed) }
-        if isUnmarked, isTrue { hub.publish([.listed(listing.folder)]) }
-        return isTrue
-    }
-
     private func apply(
         _ page: ListingPage,
         to listing: inout Listing
     ) async throws(CloudFSError) {
         let folder = listing.folder
-        for name in page.hidden { listing.seen.insert(name.bytes.hashValue) }
-        if !page.hidden.isEmpty { listing.outcome.hasHidden = true }
+        let unknown = page.hidden + page.unreadable
+        for name in unknown { listing.seen.insert(name.bytes.hashValue) }
+        if !unknown.isEmpty { listing.outcome.hasHidden = true }
+        listing.unreadable += page.unreadable.map(\.bytes)
         var compared = Comparison()
         if listing.isNew, !provider.capabilities.contains(.stableIDs) {
             compared.new = page.items
@@ -369,7 +327,7 @@ final class RemoteApplier: Sendable {
 
     /// Whether a path still means the folder it meant when its listing began: neither it nor a
     /// folder above was moved by this machine meanwhile, and nobody deleted it here.
-    private func isStill(
+    func isStill(
         _ folder: ItemID,
         at path: RemotePath,
         since mark: UInt64,
@@ -384,18 +342,6 @@ final class RemoteApplier: Sendable {
             current = try reader.base(of: id)?.parent
         }
         return true
-    }
-
-    /// Whether an item, or a folder above it, is to be moved in the cloud by this machine: it may
-    /// have been, halfway, before a crash.
-    private func waitsToMove(_ item: ItemID, _ reader: CatalogReader) throws -> Bool {
-        var current: ItemID? = item
-        while let id = current, let base = try reader.base(of: id), base.parent != nil {
-            let name = try reader.name(of: id)
-            guard name?.parent == base.parent, name?.name == base.name else { return true }
-            current = base.parent
-        }
-        return false
     }
 
     /// What of a page is as the base says, what differs, and what is known from elsewhere.

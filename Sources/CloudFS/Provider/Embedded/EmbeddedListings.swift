@@ -65,16 +65,16 @@ final class EmbeddedListings: Sendable {
         let handle = try EmbeddedHandle(of: folder)
         var items: [RemoteItem] = []
         items.reserveCapacity(end - start)
-        var hidden: [ItemName] = []
+        var (hidden, unreadable) = ([ItemName](), [ItemName]())
         var damage: EmbeddedFailure?
         for name in listing.names[start..<end] {
             do {
                 if let item = try item(name, in: folder, handle, root) { items.append(item) }
-            } catch let failure as EmbeddedFailure
-                where failure.isDamage || failure.errorNumber == EXDEV
-            {
+            } catch let failure as EmbeddedFailure where failure.errorNumber == EXDEV {
                 hidden.append(name)
-                if failure.isDamage { damage = failure }
+            } catch let failure as EmbeddedFailure where failure.isDamage {
+                unreadable.append(name)
+                damage = failure
             }
         }
         // Where nothing can be looked at, it is not one item that is damaged.
@@ -84,10 +84,15 @@ final class EmbeddedListings: Sendable {
             listing.names += added
         }
         guard end < listing.names.count else {
-            return ListingPage(items: items, hidden: hidden, next: nil)
+            return ListingPage(items: items, hidden: hidden, unreadable: unreadable, next: nil)
         }
         let kept = keep(listing, as: number)
-        return ListingPage(items: items, hidden: hidden, next: PageToken("\(kept).\(end)"))
+        return ListingPage(
+            items: items,
+            hidden: hidden,
+            unreadable: unreadable,
+            next: PageToken("\(kept).\(end)")
+        )
     }
 
     /// The item of a name, or `nil` if it went away or has no place in a cloud.

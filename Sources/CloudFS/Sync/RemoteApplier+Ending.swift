@@ -1,0 +1,63 @@
+/// What is known once a folder was listed to its end.
+extension RemoteApplier {
+    /// Notes that a listing is complete.
+    ///
+    /// - Returns: What the catalog has and the listing lacks; `nil` for the first listing of a
+    ///   folder that was on its way meanwhile.
+    func finish(_ listing: Listing) throws(CloudFSError) -> [BaseRecord]? {
+        let folder = listing.folder
+        guard try mark(listing) else { return nil }
+        // What was listed before an interruption may be there and was not seen now.
+        guard listing.first == nil, !listing.isNew else { return [] }
+        return try catalog.read { reader in
+            guard try isStill(folder, at: listing.path, since: listing.mark, reader) else {
+                return []
+            }
+            // What is missing may have got a new name that cannot be looked at.
+            let known = try reader.bases(named: listing.unreadable, in: folder)
+            guard listing.unreadable.allSatisfy({ known[$0] != nil }) else { return [] }
+            let missing = try reader.bases(in: folder) {
+                !listing.seen.contains($0.hashValue)
+            }
+            // Where folders are moved in many steps, one that is to be moved may be between two
+            // places.
+            guard !provider.capabilities.contains(.folderMove) else { return missing }
+            if try waitsToMove(folder, reader) { return [] }
+            return try missing.filter { try !waitsToMove($0.item, reader) }
+        }
+    }
+
+    /// Stores that a folder is listed, if its last page did not do that.
+    ///
+    /// - Returns: Whether what was listed for the first time is what is in the folder.
+    private func mark(_ listing: Listing) throws(CloudFSError) -> Bool {
+        let isFull = !listing.seen.isEmpty && !hasItems.load(ordering: .relaxed)
+        let isUnmarked = listing.isFirst && !listing.isMarked
+        guard isUnmarked || isFull else { return true }
+        let isTrue = try catalog.write { writer in
+            let (folder, reader) = (listing.folder, writer.reader)
+            if isFull { try writer.setHasItems(try reader.existing(folder).item.container) }
+            guard isUnmarked else { return true }
+            guard try isStill(folder, at: listing.path, since: listing.mark, reader) else {
+                return false
+            }
+            try writer.setListed(true, of: folder)
+            return true
+        }
+        if isFull { hasItems.store(true, ordering: .relaxed) }
+        if isUnmarked, isTrue { hub.publish([.listed(listing.folder)]) }
+        return isTrue
+    }
+
+    /// Whether an item, or a folder above it, is to be moved in the cloud by this machine: it may
+    /// have been, halfway, before a crash.
+    private func waitsToMove(_ item: ItemID, _ reader: CatalogReader) throws -> Bool {
+        var current: ItemID? = item
+        while let id = current, let base = try reader.base(of: id), base.parent != nil {
+            let name = try reader.name(of: id)
+            guard name?.parent == base.parent, name?.name == base.name else { return true }
+            current = base.parent
+        }
+        return false
+    }
+}
