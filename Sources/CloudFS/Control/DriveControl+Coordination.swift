@@ -119,7 +119,7 @@ extension DriveControl {
             }
             guard let file else { continue }
             let outcome = await complete(file, tell)
-            try await pool.engine { try self.filesystem.files.release(file) }
+            try await filesystem.files.release(file, on: pool)
             if let outcome { throw outcome }
         }
     }

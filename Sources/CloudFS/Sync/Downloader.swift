@@ -88,7 +88,7 @@ final class Downloader: Sendable {
             } catch {
                 failure = error
             }
-            try await pool.engine { try self.files.release(file) }
+            try await files.release(file, on: pool)
             if let failure { throw failure }
             try await pool.engine {
                 try self.files.catalog.write { writer in

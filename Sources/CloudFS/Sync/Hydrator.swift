@@ -110,29 +110,25 @@ final class Hydrator: Sendable {
 
     /// Brings the whole file here and waits for it.
     func complete(_ file: OpenFile) async throws(CloudFSError) {
-        let size = try await blocking { () throws -> Int64? in
-            try file.state.withLock { state throws(CloudFSError) in
-                // An empty file needs no content, unless it was written to here.
-                guard let plan = state.plan, plan.size > 0 || state.generation != 0 else {
-                    return nil
-                }
-                _ = try self.files.content(of: &state, file.id)
-                return plan.size
-            }
-        }
-        guard let size else { return }
-        perform(
-            file.state.withLock { state in
-                files.handle(.completeAll(forced: true), &state, files.clocks.elapsed())
-            },
-            on: file
-        )
-        if size > 0,
-            let wait = try await blocking({ try self.begin(file, range: 0..<size, handle: nil) })
-        {
+        if let wait = try await blocking({ try self.beginCompleting(file) }) {
             try await finish(wait)
         }
         try await blocking { try self.markResident(file) }
+    }
+
+    /// - Returns: What to wait for, if anything is absent.
+    private func beginCompleting(_ file: OpenFile) throws(CloudFSError) -> HydrationWait? {
+        let plan = try file.state.withLock {
+            state throws(CloudFSError) -> (size: Int64, actions: [HydrationPlan.Action])? in
+            // An empty file needs no content, unless it was written to here.
+            guard let plan = state.plan, plan.size > 0 || state.generation != 0 else { return nil }
+            _ = try files.content(of: &state, file.id)
+            let now = files.clocks.elapsed()
+            return (plan.size, files.handle(.completeAll(forced: true), &state, now))
+        }
+        guard let plan else { return nil }
+        perform(plan.actions, on: file)
+        return plan.size > 0 ? try begin(file, range: 0..<plan.size, handle: nil) : nil
     }
 
     // MARK: - Actions
@@ -244,7 +240,7 @@ final class Hydrator: Sendable {
     private func origin(of file: OpenFile) async throws(CloudFSError) -> Origin {
         let gone = CloudFSError(.remoteChanged, "the cloud no longer has it", item: file.id)
         let lineage = try await blocking {
-            try self.files.catalog.read { try $0.remoteLineage(of: file.id) }
+            try self.files.catalog.readFew { try $0.remoteLineage(of: file.id) }
         }
         let base = file.state.withLock { $0.base }
         guard let lineage, let base else { throw gone }
@@ -363,8 +359,8 @@ final class Hydrator: Sendable {
     }
 
     private func release(_ file: OpenFile) async {
-        do {
-            try await blocking { self.releaseNow(file) }
+        do throws(CloudFSError) {
+            try await files.release(file, on: pool)
         } catch {
             report(error, onRelease: file)
         }

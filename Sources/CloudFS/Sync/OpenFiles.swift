@@ -135,6 +135,12 @@ final class OpenFiles: Sendable {
         }
     }
 
+    /// The same on a thread that may block, where it may have to; most uses are not the last.
+    func release(_ file: OpenFile, on pool: BlockingPool) async throws(CloudFSError) {
+        guard endUse(file, settledAt: nil) != nil else { return }
+        try await pool.engine { try self.release(file) }
+    }
+
     /// Ends one use, unless it is the last one and something may have to be stored.
     ///
     /// - Parameter settled: The count of uses at which everything was stored.

@@ -30,7 +30,7 @@ extension Packages {
     private func unpackNow(_ id: ItemID) async throws(CloudFSError) {
         let file = try await pool.engine { try self.files.acquire(id) }
         let outcome = await unpack(file)
-        try await pool.engine { try self.files.release(file) }
+        try await files.release(file, on: pool)
         try outcome.get()
     }
 

@@ -48,7 +48,7 @@ struct ReadingOrder: Sendable {
         in folder: ItemID,
         by process: Int32,
         following: Following
-    ) throws -> [ItemID] {
+    ) rethrows -> [ItemID] {
         let known = readers.removeValue(forKey: process)
         defer { isFollowing = readers.values.contains { $0.order != nil } }
         guard var reader = known else {
@@ -63,12 +63,23 @@ struct ReadingOrder: Sendable {
         return wanted
     }
 
+    /// The same for a file that was expected, where enough is known of what comes next.
+    ///
+    /// - Returns: `nil` if the folder has to be looked at, and nothing was noted.
+    mutating func noteExpected(_ id: ItemID, by process: Int32) -> [ItemID]? {
+        guard let reader = readers[process], reader.order != nil, reader.last != id,
+            let index = reader.ahead.prefix(Self.tolerance).firstIndex(where: { $0.id == id }),
+            reader.ahead.count > index + Self.mostFiles
+        else { return nil }
+        return noteOpened(id, in: reader.folder, by: process) { _, _, _ in [] }
+    }
+
     private static func advance(
         _ reader: inout Reader,
         to id: ItemID,
         in folder: ItemID,
         _ following: Following
-    ) throws {
+    ) rethrows {
         defer { reader.last = id }
         guard reader.folder == folder else {
             // Who went through one folder goes through the next one alike.
@@ -98,7 +109,7 @@ struct ReadingOrder: Sendable {
     private static func lookAhead(
         _ reader: inout Reader,
         _ following: Following
-    ) throws -> [ItemID] {
+    ) rethrows -> [ItemID] {
         guard let order = reader.order else { return [] }
         let window = min(mostFiles, reader.run < habit ? 0 : 4 << min(reader.run - habit, 4))
         if reader.ahead.count < max(window, tolerance) {

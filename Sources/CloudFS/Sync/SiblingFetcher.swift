@@ -75,12 +75,21 @@ final class SiblingFetcher: Sendable {
             return (state.opened, state.order)
         }
         guard !opened.isEmpty else { return }
+        var (expected, next) = (known, [ItemID]())
+        let surprising = opened.drop { file in
+            guard let more = expected.noteExpected(file.item, by: file.process) else {
+                return false
+            }
+            next += more
+            return true
+        }
+        let (before, first) = (expected, next)
+        guard !surprising.isEmpty else { return note(before, first) }
         do throws(CloudFSError) {
             let (order, wanted) = try await pool.engine {
                 try self.files.catalog.read { reader in
-                    var order = known
-                    var wanted: [ItemID] = []
-                    for file in opened {
+                    var (order, wanted) = (before, first)
+                    for file in surprising {
                         guard let folder = try reader.name(of: file.item)?.parent else { continue }
                         wanted += try order.noteOpened(
                             file.item,
@@ -92,15 +101,19 @@ final class SiblingFetcher: Sendable {
                     return (order, wanted)
                 }
             }
-            state.withLock { state in
-                state.order = order
-                state.waiting += wanted
-                // A reader that went elsewhere has no use for what was expected first.
-                let surplus = max(0, state.waiting.count - ReadingOrder.mostFiles)
-                state.waiting.removeFirst(surplus)
-            }
+            note(order, wanted)
         } catch {
             logger.error("a folder cannot be looked through", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private func note(_ order: ReadingOrder, _ wanted: [ItemID]) {
+        state.withLock { state in
+            state.order = order
+            state.waiting += wanted
+            // A reader that went elsewhere has no use for what was expected first.
+            let surplus = max(0, state.waiting.count - ReadingOrder.mostFiles)
+            state.waiting.removeFirst(surplus)
         }
     }
 
@@ -116,31 +129,35 @@ final class SiblingFetcher: Sendable {
 
     private func fetch(_ id: ItemID) async {
         do throws(CloudFSError) {
-            let file = try await pool.engine { try self.files.acquire(id) }
+            let (file, wait) = try await pool.engine { try self.begin(id) }
             do throws(CloudFSError) {
-                try await fetch(file)
+                if let wait { try await hydrator.finish(wait) }
             } catch {
-                logger.debug(
-                    "a file was not fetched ahead",
-                    metadata: ["item.id": "\(id)", "error": "\(error)"]
-                )
+                note(error, id)
             }
-            try await pool.engine { try self.files.release(file) }
+            try await files.release(file, on: pool)
         } catch {
-            // Gone or not to be opened: who opens it is told.
-            logger.debug(
-                "a file could not be looked at",
-                metadata: ["item.id": "\(id)", "error": "\(error)"]
-            )
+            note(error, id)
         }
     }
 
-    private func fetch(_ file: OpenFile) async throws(CloudFSError) {
-        let wait = try await pool.engine { () throws -> HydrationWait? in
-            let size = file.state.withLock { $0.plan?.size ?? 0 }
-            guard (1...ReadingOrder.longestFile).contains(size) else { return nil }
-            return try self.hydrator.begin(file, range: 0..<size, handle: nil)
+    private func begin(_ id: ItemID) throws(CloudFSError) -> (OpenFile, HydrationWait?) {
+        let file = try files.acquire(id)
+        let size = file.state.withLock { $0.plan?.size ?? 0 }
+        guard (1...ReadingOrder.longestFile).contains(size) else { return (file, nil) }
+        do throws(CloudFSError) {
+            return (file, try hydrator.begin(file, range: 0..<size, handle: nil))
+        } catch {
+            try files.release(file)
+            throw error
         }
-        if let wait { try await hydrator.finish(wait) }
+    }
+
+    /// Gone, or not to be had: who opens it is told.
+    private func note(_ error: CloudFSError, _ id: ItemID) {
+        logger.debug(
+            "a file was not fetched ahead",
+            metadata: ["item.id": "\(id)", "error": "\(error)"]
+        )
     }
 }

@@ -113,7 +113,7 @@ extension Uploader {
     func releaseLater(_ file: OpenFile) {
         Task {
             do {
-                try await pool.engine { try self.files.release(file) }
+                try await files.release(file, on: pool)
             } catch {
                 logger.error(
                     "the state of a file could not be stored",
