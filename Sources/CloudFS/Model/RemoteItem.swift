@@ -100,8 +100,10 @@ public struct ListingPage: Sendable {
     /// Names that are there and stand for nothing of the container now, as where another file
     /// system is mounted: whatever was known by them is not gone.
     public var hidden: [ItemName]
-    /// Names of items that cannot be looked at now, as where a disk is damaged. What was known by
-    /// them is not gone either, and any of them may be what another name stood for before.
+    /// Names of items that cannot be looked at now, as where a disk is damaged.
+    ///
+    /// What was known by them is not gone either, and any of them may be what another name stood
+    /// for before.
     public var unreadable: [ItemName]
     public var next: PageToken?
 
