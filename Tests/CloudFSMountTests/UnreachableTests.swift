@@ -82,13 +82,14 @@ struct UnreachableTests {
     func `what the disk of a cloud cannot read hides nothing else`() async throws {
         try await Self.withDisk { drive in
             try drive.cloud.write("closed/known", "x")
+            try drive.cloud.write("lone/only", "x")
             try await eventually("all is known", within: .seconds(5)) {
-                try await drive.has(["closed/known", "folder/absent"])
+                try await drive.has(["closed/known", "folder/absent", "lone/only"])
             }
             let inode = try await drive.status("folder/19").inode
             try await drive.mount.stop()
             try await drive.run("cd \"$CLOUD/folder\" && mv 19 moved")
-            let damaged = ["here", "folder/absent", "folder/moved", "closed"]
+            let damaged = ["here", "folder/absent", "folder/moved", "closed", "lone/only"]
             let places = try await Self.checksums(of: damaged, drive)
             try await Self.flip(places, drive)
             let again = try await drive.again()
@@ -100,7 +101,7 @@ struct UnreachableTests {
                 try await mended.has(["folder/moved"], not: ["folder/19"])
             }
             #expect(try await mended.status("folder/moved").inode == inode)
-            #expect(try await mended.text("here") == "resident")
+            try await mended.untilCloudHas("here", "changed", within: .seconds(20))
         }
     }
 
@@ -174,10 +175,11 @@ struct UnreachableTests {
     private static func damaged(_ drive: TestDrive) async throws {
         try drive.cloud.write("new", "1")
         try drive.cloud.write("folder/new", "2")
+        try drive.cloud.write("lone/new", "3")
         try await eventually("what is beside it appears", within: .seconds(10)) {
-            try await drive.has(["new", "folder/new"])
+            try await drive.has(["new", "folder/new", "lone/new", "lone/only"])
         }
-        #expect(try await drive.names() == ["closed", "folder", "here", "new"])
+        #expect(try await drive.names() == ["closed", "folder", "here", "lone", "new"])
         #expect(try await drive.names("closed") == ["known"])
         #expect(try await drive.names("folder").count == 22)
         // What it was called before is all that is known of it.
@@ -185,6 +187,11 @@ struct UnreachableTests {
         for file in ["here", "folder/absent"] {
             let said = try await drive.run("LC_ALL=C cat \(file) 2>&1 || true")
             #expect(said.contains("Input/output error"), "\(said)")
+        }
+        try await drive.write("here", "changed")
+        try await eventually("it cannot be sent", within: .seconds(20)) {
+            try await drive.run("getfattr -n user.cloudfs.error here 2>&1 || true")
+                .contains("cannot be read")
         }
         #expect(try await drive.mustDo(["status", "--json"]).contains(/"state"\s*:\s*"online"/))
         try await drive.write("folder/mine", "sent")

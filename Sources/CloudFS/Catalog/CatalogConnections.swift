@@ -60,17 +60,21 @@ final class CatalogConnections: Sendable {
     /// Gives back the memory in which connections that nobody uses keep pages of the database.
     func shrink() throws {
         let count = state.withLock { $0.idle.count }
-        for _ in 0..<count { free.wait() }
-        defer { for _ in 0..<count { free.signal() } }
-        let readers = state.withLock { state in
-            let taken = state.idle.suffix(count)
-            state.idle.removeLast(taken.count)
-            return taken
+        // The longest idle first, and each comes to the end; one by one, so that who reads hardly
+        // waits.
+        for _ in 0..<count {
+            free.wait()
+            defer { free.signal() }
+            let reader = state.withLock { $0.idle.isEmpty ? nil : $0.idle.removeFirst() }
+            guard let reader else { break }
+            defer { putBack(reader) }
+            try Self.shrink(reader)
         }
-        defer { for reader in readers { putBack(reader) } }
-        for connection in readers + [writer] {
-            try connection.inDatabase { try $0.execute(sql: "PRAGMA shrink_memory") }
-        }
+        try Self.shrink(writer)
+    }
+
+    private static func shrink(_ connection: DatabaseQueue) throws {
+        try connection.inDatabase { try $0.execute(sql: "PRAGMA shrink_memory") }
     }
 
     /// Closes all connections, after those have ended who read or write.

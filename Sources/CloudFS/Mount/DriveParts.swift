@@ -340,8 +340,9 @@ final class DriveParts: Sendable {
 
     /// Gives memory back each time when everything was compared.
     private func releaseMemory() async {
-        while !Task.isCancelled {
+        while true {
             await feed.settled.wait()
+            guard !Task.isCancelled else { return }
             do throws(CloudFSError) {
                 try await pool.engine {
                     try self.filesystem.catalog.releaseMemory()

@@ -387,12 +387,10 @@ final class ChangeFeed: Sendable {
                         }
                     }
                     noteSketches(in: sketched)
-                }
-                // Not if something made another comparison necessary meanwhile.
-                if hasCompared {
-                    failed.noteCompared()
                     settled.raise()
                 }
+                // Not if something made another comparison necessary meanwhile.
+                if hasCompared { failed.noteCompared() }
             } catch {
                 connection.didFail(error)
                 failed.addAll(at: clocks.elapsed())

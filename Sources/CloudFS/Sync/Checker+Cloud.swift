@@ -58,22 +58,27 @@ extension Checker {
         guard let path else { return [] }
         var there: [[UInt8]: RemoteItem] = [:]
         var hidden: Set<[UInt8]> = []
+        var hasUnreadable = false
         var token: PageToken?
         repeat {
             let page = try await applier.provider.children(of: path, after: token)
             for item in page.items { there[item.name.bytes] = item }
             hidden.formUnion((page.hidden + page.unreadable).map(\.bytes))
+            if !page.unreadable.isEmpty { hasUnreadable = true }
             token = page.next
         } while token != nil
-        let found = there
+        let (found, isAllSeen) = (there, !hasUnreadable)
         return try await pool.engine {
-            try self.catalog.read { try self.differences(in: folder, found, since: mark, $0) }
+            try self.catalog.read {
+                try self.differences(in: folder, found, isAllSeen, since: mark, $0)
+            }
         }.subtracting(hidden)
     }
 
     private func differences(
         in folder: ItemID,
         _ there: [[UInt8]: RemoteItem],
+        _ isAllSeen: Bool,
         since mark: UInt64,
         _ reader: CatalogReader
     ) throws -> Set<[UInt8]> {
@@ -81,7 +86,13 @@ extension Checker {
         for base in try reader.bases(in: folder) {
             let isSame = there[base.name].map { $0.isUnchanged(since: base.version) } ?? false
             let isOurs = try isBeingChanged(base.item, reader)
-            if isSame || isOurs { names.remove(base.name) } else { names.insert(base.name) }
+            // It may have got a name that cannot be looked at.
+            let isUnsure = there[base.name] == nil && !isAllSeen
+            if isSame || isOurs || isUnsure {
+                names.remove(base.name)
+            } else {
+                names.insert(base.name)
+            }
         }
         return names.filter { name in
             let place = RemoteMutations.Place(parent: folder, name: name)

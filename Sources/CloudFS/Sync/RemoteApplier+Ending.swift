@@ -9,13 +9,12 @@ extension RemoteApplier {
         guard try mark(listing) else { return nil }
         // What was listed before an interruption may be there and was not seen now.
         guard listing.first == nil, !listing.isNew else { return [] }
+        // What is missing may have got a name that cannot be looked at.
+        guard !listing.hasUnreadable else { return [] }
         return try catalog.read { reader in
             guard try isStill(folder, at: listing.path, since: listing.mark, reader) else {
                 return []
             }
-            // What is missing may have got a new name that cannot be looked at.
-            let known = try reader.bases(named: listing.unreadable, in: folder)
-            guard listing.unreadable.allSatisfy({ known[$0] != nil }) else { return [] }
             let missing = try reader.bases(in: folder) {
                 !listing.seen.contains($0.hashValue)
             }

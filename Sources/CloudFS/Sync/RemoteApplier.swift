@@ -156,8 +156,8 @@ final class RemoteApplier: Sendable {
         /// An item may get another base while the listing runs, but a name that was listed is
         /// there. Two names with one hash are both taken for listed, this time.
         var seen: Set<Int> = []
-        /// Names of what could not be looked at.
-        var unreadable: [[UInt8]] = []
+        /// Whether there are names of what could not be looked at.
+        var hasUnreadable = false
         var outcome = Outcome()
     }
 
@@ -230,7 +230,7 @@ final class RemoteApplier: Sendable {
         let unknown = page.hidden + page.unreadable
         for name in unknown { listing.seen.insert(name.bytes.hashValue) }
         if !unknown.isEmpty { listing.outcome.hasHidden = true }
-        listing.unreadable += page.unreadable.map(\.bytes)
+        if !page.unreadable.isEmpty { listing.hasUnreadable = true }
         var compared = Comparison()
         if listing.isNew, !provider.capabilities.contains(.stableIDs) {
             compared.new = page.items
@@ -250,12 +250,19 @@ final class RemoteApplier: Sendable {
             differing += asked
             listing.outcome.hasSketches = true
         }
-        let found = differing
-        for item in found { listing.seen.insert(item.name.bytes.hashValue) }
+        for item in differing { listing.seen.insert(item.name.bytes.hashValue) }
         var moves: [RemoteID: ItemID] = [:]
         for candidate in compared.candidates {
-            if try await hasLeft(candidate) { moves[candidate.remoteID] = candidate.item }
+            switch try await hasLeft(candidate) {
+            case true?: moves[candidate.remoteID] = candidate.item
+            case false?: break
+            case nil:
+                differing.removeAll { $0.id == candidate.remoteID }
+                listing.outcome.skipped.insert(candidate.remoteID)
+                listing.outcome.hasHidden = true
+            }
         }
+        let found = differing
         try await applyContent(ofMoved: moves, among: found, of: listing)
         let (movedItems, current) = (moves, listing)
         // In small transactions: a program that makes a file waits for one of them at most.
@@ -379,15 +386,21 @@ final class RemoteApplier: Sendable {
     }
 
     /// Whether an item that was seen at a new place is gone from its old one: moved, not copied.
-    private func hasLeft(_ base: BaseRecord) async throws(CloudFSError) -> Bool {
+    ///
+    /// - Returns: `nil` if what is at the old place cannot be looked at.
+    private func hasLeft(_ base: BaseRecord) async throws(CloudFSError) -> Bool? {
         let path = try await pool.engine {
             try self.catalog.read { try $0.remotePath(of: base.item) }
         }
         guard let path else { return true }
         do throws(CloudFSError) {
             return try await provider.item(at: path).id != base.remoteID
-        } catch  where error.code == .notFound || error.code == .notDirectory {
-            return true
+        } catch {
+            switch error.code {
+            case .notFound, .notDirectory: return true
+            case .internalFailure: return nil
+            default: throw error
+            }
         }
     }
 }

@@ -77,8 +77,9 @@ final class EmbeddedListings: Sendable {
                 damage = failure
             }
         }
-        // Where nothing can be looked at, it is not one item that is damaged.
-        if let damage, items.isEmpty { throw damage }
+        // Where nothing at all can be looked at, it is not one item that is damaged.
+        let isNothingElse = start == 0 && items.isEmpty && hidden.isEmpty
+        if let damage, isNothingElse, unreadable.count > 1 { throw damage }
         if end == listing.names.count {
             guard let added = try namesAdded(since: listing, in: folder) else { return nil }
             listing.names += added

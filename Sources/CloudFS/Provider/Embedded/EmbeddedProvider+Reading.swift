@@ -45,7 +45,15 @@ extension EmbeddedProvider {
         while offset < range.upperBound {
             let start = offset
             let count = Int(min(Int64(Self.pieceByteCount), range.upperBound - offset))
-            let bytes = try await blocking(path) { try file.read(count, at: start) }
+            let bytes = try await blocking(path) { [gate] in
+                do {
+                    return try file.read(count, at: start)
+                } catch let failure as EmbeddedFailure where failure.isDamage {
+                    // A disk that went away meanwhile is out of reach.
+                    _ = try gate.enter()
+                    throw failure.error(reading: path)
+                }
+            }
             try await deliver(start, bytes)
             offset += Int64(bytes.count)
         }
@@ -143,7 +151,7 @@ private struct EmbeddedVersionReader: Sendable {
                 }
             }
         }
-        if let failure { throw failure.error(reading: path) }
+        if let failure { throw failure }
         // After the bytes: a write that came between is seen here, and the piece is not used.
         guard bytes.count == count, try status.again(file).version == status.version else {
             throw EmbeddedProvider.changed(path)

@@ -148,13 +148,17 @@ struct EmbeddedRoot: Sendable {
                 folder: handle
             )
         }
-        let folder = try openFolder(path.parent)
-        try requireOutsideOwnRoom(path)
-        return try EmbeddedFoundItem(
-            name: name,
-            in: folder,
-            handle: try EmbeddedHandle(of: folder)
-        )
+        do {
+            let folder = try openFolder(path.parent)
+            try requireOutsideOwnRoom(path)
+            return try EmbeddedFoundItem(
+                name: name,
+                in: folder,
+                handle: try EmbeddedHandle(of: folder)
+            )
+        } catch let failure as EmbeddedFailure where failure.isDamage {
+            throw failure.error(reading: path)
+        }
     }
 
     /// The provider's own room at the root, made when it is first needed.
