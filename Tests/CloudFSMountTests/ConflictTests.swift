@@ -374,6 +374,30 @@ struct ConflictTests {
         }
     }
 
+    @Test func `a folder whose place a file got there is kept under a name of its own`()
+        async throws
+    {
+        try await Self.apart(
+            prepare: Filling { cloud in
+                try cloud.write("folder/old", "old")
+                try cloud.write("other", "stays")
+            },
+            here: "echo new > folder/new",
+            elsewhere: "rm -r folder; echo theirs > folder"
+        ) { drive in
+            try await eventually("the new one has a folder again", within: .seconds(20)) {
+                let paths = try drive.cloud.paths()
+                return paths.count == 4 && paths.contains { $0.hasSuffix("/new") }
+            }
+            let kept = try #require(try drive.cloud.paths().first { $0.hasSuffix("/new") })
+            #expect(kept.hasPrefix("folder (conflicted copy testbox "))
+            #expect(drive.cloud.text(kept) == "new\n")
+            #expect(try await drive.text(kept) == "new\n")
+            #expect(try await drive.text("folder") == "theirs\n")
+            #expect(try await drive.names().count == 3)
+        }
+    }
+
     @Test func `a file changed there in a folder deleted here survives`() async throws {
         try await Self.apart(
             prepare: Filling { cloud in

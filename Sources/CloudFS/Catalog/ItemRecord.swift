@@ -92,6 +92,9 @@ struct BaseRecord: Sendable, Equatable {
     var size: Int64
     var modified: Timestamp
 
+    /// Whether another item has its place in the cloud, and nothing is known yet of where it is.
+    var isDisplaced: Bool { DisplacedName.original(of: name, item) != nil }
+
     /// Whether both name the same entry of the same folder in the cloud.
     func isInPlace(of other: BaseRecord?) -> Bool {
         parent == other?.parent && name == other?.name

@@ -265,7 +265,7 @@ final class DriveControl: ControlledDrive {
         case .upload, .hydrate, .pack, .keepHere: .upload
         case .delete, .erase: .delete
         case .updateMetadata, .done, .hold: .update
-        case .waitFor, .ask:
+        case .waitForPlace, .waitFor, .ask:
             facts.place == nil ? .delete : facts.base == nil ? .upload : .move
         }
     }

@@ -31,7 +31,7 @@ enum ConflictNaming {
         if number > 1 { note += Array(" \(number)".utf8) }
         note.append(UInt8(ascii: ")"))
         let room = ItemName.maximumByteCount - note.count - suffix.count
-        return try ItemName(cut(stem, to: room) + note + suffix)
+        return try ItemName(ItemName.cut(stem, to: room) + note + suffix)
     }
 
     /// The name that `name` is a conflict version of, or `nil` if it is none.
@@ -126,17 +126,8 @@ enum ConflictNaming {
         let bytes = device.utf8.map { byte in
             byte < 0x20 || byte == 0x7f || byte == UInt8(ascii: "/") ? UInt8(ascii: "-") : byte
         }
-        let kept = cut(bytes[...], to: longestDevice)
+        let kept = ItemName.cut(bytes[...], to: longestDevice)
         return kept.isEmpty ? Array("device".utf8) : Array(kept)
-    }
-
-    /// At most `count` bytes of `text`, and no half character at the end.
-    private static func cut(_ text: ArraySlice<UInt8>, to count: Int) -> ArraySlice<UInt8> {
-        guard text.count > count else { return text }
-        var end = text.startIndex + count
-        // Bytes that are no UTF-8 may look like a very long character: give up after three.
-        for _ in 0..<3 where text[end] & 0xc0 == 0x80 && end > text.startIndex { end -= 1 }
-        return text[..<end]
     }
 
     /// `2026-11-20 14-30-05`, in UTC: colons are no good in file names elsewhere.

@@ -43,6 +43,15 @@ public struct ItemName: Hashable, Sendable, CustomStringConvertible {
     /// The name as text; bytes that are no UTF-8 appear as U+FFFD.
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 
+    /// At most `count` bytes of `text`, and no half character at the end.
+    static func cut(_ text: ArraySlice<UInt8>, to count: Int) -> ArraySlice<UInt8> {
+        guard text.count > count else { return text }
+        var end = text.startIndex + count
+        // Bytes that are no UTF-8 may look like a very long character: give up after three.
+        for _ in 0..<3 where text[end] & 0xc0 == 0x80 && end > text.startIndex { end -= 1 }
+        return text[..<end]
+    }
+
     /// The part before the extension and the extension with its dot, as bytes.
     ///
     /// A leading dot begins no extension: `.profile` has none.

@@ -38,8 +38,10 @@ struct OutboxFacts: Sendable {
         let base = try reader.base(of: id)
         self.record = record
         self.base = base
-        folderPath = try name.flatMap { try reader.remotePath(of: $0.parent) }
-        remotePath = try Self.remotePath(of: base, beside: name?.parent, folderPath, reader)
+        let around = try name.flatMap { try reader.remoteLineage(of: $0.parent) }
+        let lineage = try Self.lineage(of: base, beside: name?.parent, around, reader)
+        folderPath = try around.map { try RemotePath(lineage: $0) }
+        remotePath = try lineage.map { try RemotePath(lineage: $0) }
         // What is none of a program's may be here from earlier, and no cloud takes it.
         attributes = try reader.attributes(of: id).filter {
             RemoteAttribute.isApplications($0.key) || $0.key == RemoteAttribute.favorite
@@ -56,6 +58,7 @@ struct OutboxFacts: Sendable {
         facts.hasChangedMetadata = record.hasChangedMetadata
         facts.isResident = record.item.content.residency == .resident
         facts.isBaseLost = record.isBaseLost
+        facts.isDisplaced = ((around ?? []) + (lineage ?? [])).contains(where: \.isDisplaced)
         facts.isUnheard = sent != nil
         facts.unheardNeighbour = try Self.unheardNeighbour(of: id, at: facts, reader)
         facts.isParentInCloud = folderPath != nil
@@ -78,18 +81,18 @@ struct OutboxFacts: Sendable {
         }
     }
 
-    /// - Parameter folderPath: Where `folder` is, which most items are in here and in the cloud.
-    private static func remotePath(
+    /// - Parameter around: That of `folder`, which most items are in here and in the cloud.
+    private static func lineage(
         of base: BaseRecord?,
         beside folder: ItemID?,
-        _ folderPath: RemotePath?,
+        _ around: [BaseRecord]?,
         _ reader: CatalogReader
-    ) throws -> RemotePath? {
+    ) throws -> [BaseRecord]? {
         guard let base else { return nil }
         guard let parent = base.parent, parent == folder else {
-            return try reader.remotePath(of: base.item)
+            return try reader.remoteLineage(of: base.item)
         }
-        return try folderPath?.appending(ItemName(base.name))
+        return around.map { [base] + $0 }
     }
 
     private static func unheardNeighbour(
@@ -194,7 +197,7 @@ extension OutboxStep {
         let own = [facts.remotePath, facts.folderPath].compactMap { $0 }
         let isFolder = facts.record.item.kind == .folder
         switch self {
-        case .done, .hold, .waitFor, .hydrate, .pack, .erase, .keepHere: return nil
+        case .done, .hold, .waitForPlace, .waitFor, .hydrate, .pack, .erase, .keepHere: return nil
         case .ask:
             let paths = [facts.sentPath, facts.remotePath].compactMap { $0 }
             let changesSubtree = isFolder && facts.sent?.isMove == true

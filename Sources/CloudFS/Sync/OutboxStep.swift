@@ -6,6 +6,8 @@ enum OutboxStep: Hashable, Sendable {
     case hold
     /// A request was not answered: the cloud is asked what became of it.
     case ask
+    /// Where it is in the cloud is not known until a listing tells.
+    case waitForPlace
     /// Another item must be dealt with first: its folder, or what has its place in the cloud.
     case waitFor(ItemID)
     /// Two items want each other's place: this one steps aside first.
@@ -48,6 +50,8 @@ enum OutboxStep: Hashable, Sendable {
         var hasChangedMetadata = false
         /// Whether the outcome of an earlier request is not known.
         var isUnheard = false
+        /// Whether something else has the place of it in the cloud, or that of a folder around it.
+        var isDisplaced = false
         /// Another item that may have got the place of this one in the cloud, or a folder around it
         /// that may have got another, unheard.
         var unheardNeighbour: ItemID?
@@ -73,6 +77,7 @@ enum OutboxStep: Hashable, Sendable {
 
     /// Decides the next step; after each that succeeds it is asked again.
     static func next(_ facts: Facts) -> OutboxStep {
+        if facts.isDisplaced { return .waitForPlace }
         if facts.isUnheard { return .ask }
         if let other = facts.unheardNeighbour { return .waitFor(other) }
         if facts.isExcluded { return .hold }

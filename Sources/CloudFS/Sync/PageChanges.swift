@@ -114,17 +114,18 @@ struct PageChanges {
     /// Takes a base out of a place that another item has in the cloud now.
     ///
     /// It is found again elsewhere, or turns out to be missing. Until then nobody sees it; but what
-    /// is edited, or may be, has a name that it can keep: it is sent as a new item.
+    /// is edited, or may be, or is kept here, has a name that it can keep.
     private mutating func displace(_ base: BaseRecord) throws {
         hasRearranged = true
         let old = try ItemName(base.name)
         let record = try reader.existing(base.item)
-        let isEdited =
-            record.hasChangedContent || applier.files.live(base.item) != nil
+        let isKept =
+            try record.hasChangedContent || applier.files.live(base.item) != nil
+            || reader.effectivePolicy(of: base.item) == .excluded
         let free =
-            isEdited
+            isKept
             ? try applier.conflictName(for: old, in: folder, reader)
-            : try ItemName(".cloudfs-displaced-\(base.item)")
+            : try applier.displacedName(for: old, of: base.item, in: folder, reader)
         var displaced = base
         displaced.name = free.bytes
         applier.whereabouts.noteLeft(base, by: record.item.kind, at: applier.files.clocks.elapsed())
@@ -134,7 +135,7 @@ struct PageChanges {
         else { return }
         try writer.moveName(of: base.item, to: free.bytes, in: folder)
         result.changes.append(.entryVanished(parent: folder, name: old, item: base.item))
-        if isEdited { result.changes.append(.entryAppeared(parent: folder, name: free)) }
+        if isKept { result.changes.append(.entryAppeared(parent: folder, name: free)) }
     }
 
     /// Follows a move made in the cloud, unless the item was moved here too: then ours is sent.

@@ -51,12 +51,50 @@ extension RemoteApplier {
                 at: files.clocks.now(),
                 number: number
             )
-            let isTaken =
-                try reader.child(candidate.bytes, of: folder) != nil
-                || reader.base(named: candidate.bytes, in: folder) != nil
-            if !isTaken { return candidate }
+            if try isFree(candidate, in: folder, reader) { return candidate }
             number += 1
         }
+    }
+
+    /// A free name for what had `name` until the cloud had something else there.
+    func displacedName(
+        for name: ItemName,
+        of id: ItemID,
+        in folder: ItemID,
+        _ reader: CatalogReader
+    ) throws -> ItemName {
+        var number = 0
+        while true {
+            let candidate = try DisplacedName.name(for: name, of: id, number: number)
+            if try isFree(candidate, in: folder, reader) { return candidate }
+            number += 1
+        }
+    }
+
+    /// Whether nothing has the name, neither here nor in the cloud.
+    private func isFree(
+        _ name: ItemName,
+        in folder: ItemID,
+        _ reader: CatalogReader
+    ) throws -> Bool {
+        try reader.child(name.bytes, of: folder) == nil
+            && reader.base(named: name.bytes, in: folder) == nil
+    }
+
+    /// Names an item anew that was displaced and is kept: as before, if that is free.
+    func nameAnew(_ id: ItemID, _ writer: CatalogWriter) throws -> [ItemChange] {
+        let reader = writer.reader
+        guard let known = try reader.name(of: id),
+            let original = DisplacedName.original(of: known.name, id)
+        else { return [] }
+        let name =
+            try isFree(original, in: known.parent, reader)
+            ? original : try conflictName(for: original, in: known.parent, reader)
+        try writer.moveName(of: id, to: name.bytes, in: known.parent)
+        return [
+            .entryVanished(parent: known.parent, name: try ItemName(known.name), item: id),
+            .entryAppeared(parent: known.parent, name: name),
+        ]
     }
 
     /// Brings one file up to a version whose bytes differ from those of its base.
@@ -105,9 +143,10 @@ extension RemoteApplier {
             }
             let isChanged = try await pool.engine {
                 try self.catalog.read { reader in
-                    let base = try reader.base(of: id)
+                    guard let base = try reader.base(of: id), base.remoteID == item.id,
+                        base.version.content != item.version.content
+                    else { return false }
                     return try reader.existing(id).item.kind == .file
-                        && base.map { $0.version.content != item.version.content } ?? false
                 }
             }
             guard isChanged else { continue }
@@ -189,10 +228,12 @@ extension RemoteApplier {
             state throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action])? in
             // A save by rename may have handed the base on since the file was opened.
             let (base, isStill) = try catalog.read { reader in
-                (
-                    try reader.base(of: id),
-                    try isOnTheMove || reader.isWhatIs(at: remote.name, in: folder, id)
-                )
+                let base = try reader.base(of: id)
+                let isStill =
+                    isOnTheMove
+                    ? base?.remoteID == remote.id
+                    : try reader.isWhatIs(at: remote.name, in: folder, id)
+                return (base, isStill)
             }
             state.base = base
             let place = RemoteMutations.Place(parent: folder, name: remote.name.bytes)

@@ -113,17 +113,17 @@ extension RemoteApplier {
         let isPartial = state.plan != nil
         let now = files.clocks.now()
         let id = known.item
-        let isStill = try catalog.write { writer in
-            guard try writer.reader.base(of: id) == known else { return false }
+        let renamed = try catalog.write { writer -> [ItemChange]? in
+            guard try writer.reader.base(of: id) == known else { return nil }
             try writer.removeBase(of: id)
             if isPartial { try writer.setBaseLost(id) }
             try writer.enqueue(id, notBefore: now)
-            return true
+            return try nameAnew(id, writer)
         }
-        guard isStill else { return nil }
+        guard let renamed else { return nil }
         state.base = nil
         state.isBaseLost = isPartial
-        return [.attributes(id)]
+        return [.attributes(id)] + renamed
     }
 
     /// Takes the name away now; the row and the content go with the last use.
@@ -164,7 +164,7 @@ extension RemoteApplier {
             try writer.removeBase(of: id)
             if try reader.hasChildren(id) || reader.hasBases(in: id) {
                 try writer.enqueue(id, notBefore: now)
-                return []
+                return try nameAnew(id, writer)
             }
             try writer.removeName(of: id)
             try writer.dequeue(id)

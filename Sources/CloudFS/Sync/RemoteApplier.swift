@@ -312,6 +312,10 @@ final class RemoteApplier: Sendable {
             guard try isStill(folder, at: listing.path, since: mark, writer.reader) else {
                 return PageChanges.Outcome(skipped: Set(items.map(\.id)))
             }
+            // Another listing may have taken one meanwhile for what has its old place.
+            let moves = try moves.filter { id, item in
+                try writer.reader.base(of: item)?.remoteID == id
+            }
             var page = PageChanges(
                 applier: self,
                 writer: writer,

@@ -54,6 +54,8 @@ extension Uploader {
             switch step {
             case .done: try writer.dequeue(id)
             case .hold: try writer.setHeld(true, of: id)
+            case .waitForPlace:
+                try writer.postpone(id, until: self.clocks.now() + Self.waitingPause)
             case .erase:
                 try writer.dequeue(id)
                 if !isOpen {

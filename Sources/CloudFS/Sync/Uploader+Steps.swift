@@ -12,7 +12,7 @@ extension Uploader {
         chain: [ItemID]
     ) async throws(CloudFSError) -> Bool {
         switch step {
-        case .done, .hold, .erase: return false
+        case .done, .hold, .waitForPlace, .erase: return false
         case .ask:
             try await hear(id)
             return true

@@ -287,8 +287,8 @@ final class Uploader: Sendable {
         }
     }
 
-    /// How long an item waits before it looks again whether another one has gone.
-    private static let waitingPause = Duration.milliseconds(200)
+    /// How long an item waits before it looks again whether another one has gone, or where it is.
+    static let waitingPause = Duration.milliseconds(200)
 
     /// Lets another item go first.
     ///

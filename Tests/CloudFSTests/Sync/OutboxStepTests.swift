@@ -35,6 +35,17 @@ import Testing
         #expect(OutboxStep.next(Self.facts(at: nil, base: nil)) == .erase)
     }
 
+    @Test func `what has no place that is known is left alone, whatever is to be sent`() {
+        for place in [Self.here, Self.there, nil] {
+            let facts = Self.facts(at: place, base: Self.here) {
+                $0.isDirty = true
+                $0.isUnheard = true
+                $0.isDisplaced = true
+            }
+            #expect(OutboxStep.next(facts) == .waitForPlace)
+        }
+    }
+
     @Test func `a folder goes after what the cloud still has in it`() {
         let facts = Self.facts(.folder, at: nil, base: Self.here) {
             $0.remainingChild = ItemID(7)
