@@ -7,6 +7,11 @@ struct Observer {
 
     private var catalog: Catalog { filesystem.catalog }
 
+    /// What has the name at this instant.
+    func item(named name: ItemName, in folder: ItemID) throws -> ItemID? {
+        try catalog.read { try $0.child(name.bytes, of: folder)?.id }
+    }
+
     /// What a program can know of a file's bytes.
     ///
     /// Those that are here, and those of the version that they belong to; none of a file without a

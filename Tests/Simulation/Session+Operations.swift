@@ -181,10 +181,10 @@ extension Session {
         in target: Place,
         mode: RenameMode
     ) async throws {
-        let item = try await lookUp(old, in: place.id)
-        let victim = try await lookUp(new, in: target.id)
+        _ = try await lookUp(old, in: place.id)
+        _ = try await lookUp(new, in: target.id)
         let text = "rename \(place.path)/\(old) to \(target.path)/\(new) (\(mode))"
-        try await ask(text, on: [item, victim].compactMap { $0?.id }) {
+        try await ask(text, at: [(place.id, old), (target.id, new)]) {
             try $0.rename(old, in: place.id, to: new, in: target.id, mode: mode, caller: caller)
         }
     }
@@ -216,8 +216,8 @@ extension Session {
     }
 
     private func unlink(_ name: ItemName, in place: Place) async throws {
-        let item = try await lookUp(name, in: place.id)
-        try await ask("unlink \(place.path)/\(name)", on: [item].compactMap { $0?.id }) {
+        _ = try await lookUp(name, in: place.id)
+        try await ask("unlink \(place.path)/\(name)", at: [(place.id, name)]) {
             try $0.removeFile(name, from: place.id, caller: caller)
         }
     }

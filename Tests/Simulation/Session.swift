@@ -44,11 +44,16 @@ struct Session {
 
     /// One request of the kernel, which nothing comes between.
     ///
-    /// - Parameter items: Whose bytes it may change or remove: what it was that they showed, and
-    ///   show no longer, was given up by somebody who could see it.
+    /// What the items show that it may change or remove, and show no longer, was given up by
+    /// somebody who could see it.
+    ///
+    /// - Parameters:
+    ///   - items: Those that it names itself.
+    ///   - names: Those that it means by what they are called when it arrives.
     func ask<Value>(
         _ what: @autoclosure () -> String,
         on items: [ItemID] = [],
+        at names: [(ItemID, ItemName)] = [],
         _ request: (Filesystem) throws -> Value
     ) async throws -> Value {
         await Task.yield()
@@ -56,6 +61,7 @@ struct Session {
         let observer = Observer(filesystem: filesystem, cloud: program.cloud)
         program.note(what())
         var before: Set<Token> = []
+        let items = try items + names.compactMap { try observer.item(named: $1, in: $0) }
         for id in items { before.formUnion(try observer.tokens(of: id)) }
         defer {
             do {

@@ -77,9 +77,10 @@ enum OutboxStep: Hashable, Sendable {
 
     /// Decides the next step; after each that succeeds it is asked again.
     static func next(_ facts: Facts) -> OutboxStep {
-        if facts.isDisplaced { return .waitForPlace }
+        // No listing tells anything of what may have been changed, unheard.
         if facts.isUnheard { return .ask }
         if let other = facts.unheardNeighbour { return .waitFor(other) }
+        if facts.isDisplaced { return .waitForPlace }
         if facts.isExcluded { return .hold }
         guard let place = facts.place else { return nextOfDeleted(facts) }
         guard facts.kind.isSynced else { return .done }

@@ -37,12 +37,14 @@ import Testing
 
     @Test func `what has no place that is known is left alone, whatever is to be sent`() {
         for place in [Self.here, Self.there, nil] {
-            let facts = Self.facts(at: place, base: Self.here) {
+            var facts = Self.facts(at: place, base: Self.here) {
                 $0.isDirty = true
-                $0.isUnheard = true
                 $0.isDisplaced = true
             }
             #expect(OutboxStep.next(facts) == .waitForPlace)
+            // Until it is heard of, listings say nothing of it: they would wait for each other.
+            facts.isUnheard = true
+            #expect(OutboxStep.next(facts) == .ask)
         }
     }
 
