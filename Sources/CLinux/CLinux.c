@@ -71,6 +71,17 @@ int clinux_filesystem(int descriptor, int64_t *type, uint64_t *identifier) {
     return 0;
 }
 
+// As in <linux/stat.h> since 6.8, which distributions with an older kernel's headers lack.
+#ifndef STATX_MNT_ID_UNIQUE
+#define STATX_MNT_ID_UNIQUE 0x00004000U
+#endif
+
+uint64_t clinux_mount_number(int descriptor) {
+    struct statx status = {0};
+    if (statx(descriptor, "", AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE, &status) != 0) return 0;
+    return status.stx_mnt_id;
+}
+
 ssize_t clinux_getdents(int folder, void *buffer, size_t length) {
     return syscall(SYS_getdents64, folder, buffer, length);
 }

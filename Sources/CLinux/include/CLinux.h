@@ -33,6 +33,10 @@ ssize_t clinux_copy_file_range(int from, int64_t from_offset, int to, int64_t to
 /// fstatfs(2): what kind of file system it is, and which one.
 int clinux_filesystem(int descriptor, int64_t *type, uint64_t *identifier);
 
+/// statx(2): the number of the mount that a descriptor is on, never given again where the kernel
+/// can say so (Linux 6.8); 0 if it is not known.
+uint64_t clinux_mount_number(int descriptor);
+
 /// getdents64(2): raw directory records.
 ssize_t clinux_getdents(int folder, void *buffer, size_t length);
 

@@ -63,19 +63,18 @@ extension CatalogReader {
         return false
     }
 
-    /// Whether a content file is named by an item, or waits to be unlinked.
+    /// Whether a content file is named by an item, is kept for one, or waits to be unlinked.
     func isNamed(_ content: ContentName) throws -> Bool {
         try Bool.fetchOne(
             database.cachedStatement(
                 sql: """
-                    SELECT EXISTS (SELECT 1 FROM item WHERE id = ? AND generation = ?)
-                        OR EXISTS (SELECT 1 FROM discard WHERE item = ? AND generation = ?)
+                    SELECT EXISTS (SELECT 1 FROM item WHERE id = ?1 AND generation = ?2)
+                        OR EXISTS (SELECT 1 FROM discard WHERE item = ?1 AND generation = ?2)
+                        OR EXISTS (SELECT 1 FROM previous WHERE generation <> 0
+                            AND holder = ?1 AND generation = ?2)
                     """
             ),
-            arguments: [
-                content.item.rawValue, content.generation, content.item.rawValue,
-                content.generation,
-            ]
+            arguments: [content.item.rawValue, content.generation]
         ) ?? false
     }
 }

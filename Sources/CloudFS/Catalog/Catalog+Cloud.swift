@@ -309,6 +309,7 @@ extension CatalogWriter {
     /// Notes that the cloud has the item's content as it is here.
     func markClean(_ id: ItemID) throws {
         try execute("UPDATE item SET cleanliness = 0 WHERE id = ?", [id.rawValue])
+        try releasePrevious(of: id)
     }
 
     /// Notes that the cloud has the metadata, unless they were changed after `moment`.

@@ -153,7 +153,10 @@ extension CatalogReader {
         Set(
             try DatabaseRow.all(
                 database.cachedStatement(
-                    sql: "SELECT id, generation FROM item WHERE generation <> 0"
+                    sql: """
+                        SELECT id, generation FROM item WHERE generation <> 0
+                        UNION ALL SELECT holder, generation FROM previous WHERE generation <> 0
+                        """
                 )
             ) { ContentName(item: ItemID($0[0]), generation: $0[1]) }
         )
@@ -239,6 +242,7 @@ extension CatalogWriter {
 
     /// Makes a file with content a placeholder again; the content file is unlinked later.
     func dropContent(of record: ItemRecord) throws {
+        try releasePrevious(of: record.id)
         try discard(record)
         try execute(
             """
@@ -248,15 +252,6 @@ extension CatalogWriter {
             [record.id.rawValue]
         )
         try execute("DELETE FROM range WHERE item = ?", [record.id.rawValue])
-    }
-
-    /// Remembers that a content file is to be unlinked once this transaction is durable.
-    func discard(_ record: ItemRecord) throws {
-        guard record.item.content.generation != 0 else { return }
-        try execute(
-            "INSERT OR IGNORE INTO discard (item, generation) VALUES (?, ?)",
-            [record.id.rawValue, record.item.content.generation]
-        )
     }
 
     func didUnlink(_ name: ContentName) throws {

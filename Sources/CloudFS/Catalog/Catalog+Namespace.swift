@@ -119,7 +119,8 @@ extension CatalogWriter {
         try touchFolder(name.parent, at: now, by: request)
         try touch(id, at: now)
         try noteTreeChange(around: id, notBefore: notBefore)
-        try didLoseName(id, notBefore: notBefore)
+        guard let heir = try didLoseName(id, notBefore: notBefore) else { return }
+        try keepPrevious(try reader.existing(id), for: heir, at: now)
     }
 
     /// Moves a name onto a free name or over an item that may be replaced, after all checks.
@@ -136,6 +137,7 @@ extension CatalogWriter {
     ) throws -> ItemID? {
         let old = try reader.name(of: id)
         if let victim {
+            try keepPrevious(try reader.existing(victim), for: id, at: now)
             try removeName(of: victim)
             try touch(victim, at: now)
         }
@@ -144,7 +146,7 @@ extension CatalogWriter {
         if let old { try touchFolder(old.parent, at: now, by: request) }
         if old?.parent != parent { try touchFolder(parent, at: now, by: request) }
         try noteTreeChange(around: id, notBefore: notBefore)
-        if let victim { try didLoseName(victim, notBefore: notBefore) }
+        if let victim { _ = try didLoseName(victim, notBefore: notBefore) }
         let ancestor = try inheritBase(id, name: name, in: parent, notBefore: notBefore)
         try enqueue(id, notBefore: notBefore)
         return ancestor
@@ -174,12 +176,17 @@ extension CatalogWriter {
     }
 
     /// Decides what becomes of an item that has no name any more.
-    private func didLoseName(_ id: ItemID, notBefore: Timestamp) throws {
-        if let base = try reader.base(of: id), try !passBase(base, of: id) {
+    ///
+    /// - Returns: Who has its identity and base now.
+    private func didLoseName(_ id: ItemID, notBefore: Timestamp) throws -> ItemID? {
+        let base = try reader.base(of: id)
+        let heir = try base.flatMap { try passBase($0, of: id) }
+        if base != nil, heir == nil {
             try enqueue(id, notBefore: notBefore)
         } else {
             try endSending(of: id, notBefore: notBefore)
         }
+        return heir
     }
 
     /// Nothing is left to send for an item, unless the outcome of a request is not known yet.
@@ -195,11 +202,12 @@ extension CatalogWriter {
     ///
     /// Editors save by writing a new file and renaming it over, by exchanging and deleting, or by
     /// renaming the old one away, writing anew and deleting: all end here as one new version.
-    /// - Returns: Whether there was such a file.
-    private func passBase(_ base: BaseRecord, of id: ItemID) throws -> Bool {
-        guard let parent = base.parent, let heir = try reader.child(base.name, of: parent)
-        else { return false }
-        return try passBase(base, to: heir)
+    /// - Returns: The new file, if there is one.
+    private func passBase(_ base: BaseRecord, of id: ItemID) throws -> ItemID? {
+        guard let parent = base.parent, let heir = try reader.child(base.name, of: parent),
+            try passBase(base, to: heir)
+        else { return nil }
+        return heir.id
     }
 
     /// The other order: a new file comes to the place of one that was deleted, or that was kept
@@ -323,7 +331,7 @@ extension CatalogWriter {
         if let current, !current.isInPlace(of: base) { try forgetListingPages() }
         try setBase(base)
         guard try reader.name(of: base.item) == nil else { return true }
-        return try !passBase(base, of: base.item)
+        return try passBase(base, of: base.item) == nil
     }
 
     /// Something in the cloud that nothing here stands for: it is deleted there next.
@@ -363,6 +371,7 @@ extension CatalogWriter {
     /// Its content file is unlinked later, when this is durable.
     func erase(_ id: ItemID) throws {
         guard let record = try reader.item(id) else { return }
+        try releasePrevious(of: id)
         try discard(record)
         if record.item.isPackage {
             for member in try reader.members(of: id) { try removeName(of: member) }

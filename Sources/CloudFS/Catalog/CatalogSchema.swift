@@ -41,6 +41,9 @@ enum CatalogSchema {
         migrator.registerMigration("10") { database in
             try database.execute(sql: tenth)
         }
+        migrator.registerMigration("11") { database in
+            try database.execute(sql: eleventh)
+        }
         return migrator
     }
 
@@ -246,5 +249,20 @@ enum CatalogSchema {
         ALTER TABLE item ADD COLUMN tree_changes INTEGER NOT NULL DEFAULT 0;
         ALTER TABLE item ADD COLUMN packed_changes INTEGER NOT NULL DEFAULT 0;
         CREATE INDEX item_package ON item(package) WHERE package IS NOT NULL;
+        """
+
+    /// What files were before their content was replaced, until the new content is on the disk.
+    private static let eleventh = """
+        CREATE TABLE previous (
+            item INTEGER PRIMARY KEY REFERENCES item(id),
+            holder INTEGER NOT NULL,
+            generation INTEGER NOT NULL,
+            size INTEGER NOT NULL CHECK (size > 0),
+            modified INTEGER NOT NULL,
+            version TEXT,
+            since INTEGER NOT NULL,
+            CHECK (generation <> 0 OR version IS NOT NULL)
+        );
+        CREATE UNIQUE INDEX previous_content ON previous(holder, generation) WHERE generation <> 0;
         """
 }

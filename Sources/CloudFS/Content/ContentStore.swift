@@ -160,6 +160,28 @@ final class ContentStore: Sendable {
         guard clinux_syncfs(descriptor) == 0 else { throw ContentFile.failure("flush the store") }
     }
 
+    /// Names the time for which the disk of the store has been mounted.
+    ///
+    /// In another one, what was not flushed before may be gone.
+    func mounting() throws(CloudFSError) -> String {
+        let descriptor = Glibc.open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw ContentFile.failure("open the store") }
+        defer { close(descriptor) }
+        return "\(ProcessIdentity.currentBoot ?? "")/\(clinux_mount_number(descriptor))"
+    }
+
+    /// Gives a content file a second name, as a new generation.
+    func link(
+        _ item: ItemID,
+        generation: Int64,
+        as newItem: ItemID,
+        _ newGeneration: Int64
+    ) throws(CloudFSError) {
+        guard Glibc.link(path(item, generation), path(newItem, newGeneration)) == 0 else {
+            throw ContentFile.failure("link")
+        }
+    }
+
     /// All generations in the store.
     ///
     /// - Returns: Items with generations; names that are no generation are left out.

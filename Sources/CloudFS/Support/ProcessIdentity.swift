@@ -24,7 +24,8 @@ struct ProcessIdentity: Sendable, Hashable {
 
     var isAlive: Bool { boot == Self.currentBoot && Self.began(process) == began }
 
-    private static let currentBoot: String? = {
+    /// The time since the machine started; `nil` where the kernel does not tell.
+    static let currentBoot: String? = {
         let text = ProcessTree.text(of: "/proc/sys/kernel/random/boot_id")
         return text.map { bytes in
             String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)

@@ -141,6 +141,14 @@ extension OpenFiles {
         setDirect(direct, &state, id)
     }
 
+    /// Looks once more whether a file that nobody has open is mapped.
+    ///
+    /// - Returns: Whether it was until now: then a use of it is to be ended.
+    func endMapped(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) -> Bool {
+        guard state.handles == 0, state.direct?.isMapped == true else { return false }
+        return try endDirectWriting(&state, id)
+    }
+
     /// - Returns: Whether nobody can write any more.
     private func endDirectWriting(
         _ state: inout OpenFile.State,
@@ -193,8 +201,7 @@ extension OpenFiles {
 
     private func isWritten(_ file: OpenFile) throws(CloudFSError) -> Bool {
         try file.state.withLock { state throws(CloudFSError) in
-            let wasMapped = state.direct?.isMapped == true
-            if state.handles == 0, wasMapped, try endDirectWriting(&state, file.id) { return false }
+            if try endMapped(&state, file.id) { return false }
             try observe(&state, file.id)
             try save(&state, file.id)
             return true

@@ -91,13 +91,15 @@ extension OpenFiles {
         _ file: OpenFile,
         to size: Int64
     ) throws(CloudFSError) -> [HydrationPlan.Action] {
-        let actions = try file.state.withLock {
-            state throws(CloudFSError) -> [HydrationPlan.Action] in
+        let (actions, hasEnded) = try file.state.withLock {
+            state throws(CloudFSError) -> ([HydrationPlan.Action], Bool) in
+            let hasEnded = size == 0 ? try endMapped(&state, file.id) : false
             // Who reaches the content directly would go on with what was dropped.
             let isExposed = state.backing != nil || state.direct != nil
-            if size == 0, !isExposed { return try startOver(&state, file.id) }
+            if size == 0, !isExposed { return (try startOver(&state, file.id), hasEnded) }
             try observe(&state, file.id)
             let content = try content(of: &state, file.id)
+            if size == 0 { try keepVersion(of: state, file.id) }
             try markDirty(&state, file.id)
             try content.truncate(to: size)
             var actions = handle(.truncated(to: size), &state, clocks.elapsed())
@@ -106,8 +108,9 @@ extension OpenFiles {
             state.size = size
             try save(&state, file.id)
             try storeLocal(size..<Int64.max, state: &state, file.id)
-            return actions
+            return (actions, hasEnded)
         }
+        if hasEnded { try release(file) }
         discards.raise()
         return actions
     }
@@ -141,7 +144,9 @@ extension OpenFiles {
             // After a crash the content tells the time.
             try content.setModified(now)
             try catalog.write { writer in
-                try writer.discard(try writer.reader.existing(id))
+                let old = try writer.reader.existing(id)
+                try writer.keepPrevious(old, for: id, at: now)
+                try writer.discard(old)
                 try writer.setContent(of: id, generation: generation, residency: .resident)
                 try writer.markDirty(id, notBefore: now + quietTime)
                 try writer.recordContent(
@@ -361,6 +366,7 @@ extension OpenFiles {
         try file.state.withLock { state throws(CloudFSError) in
             try storeRanges(&state, file.id)
         }
+        try releasePrevious(of: file.id)
         try FaultPoint.syncFlushed.pass()
         try catalog.makeDurable()
     }

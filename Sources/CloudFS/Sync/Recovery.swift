@@ -11,6 +11,9 @@ struct Recovery {
 
     /// Runs before anything else uses catalog and content.
     func run() throws(CloudFSError) {
+        let mounting = try files.store.mounting()
+        let known = try catalog.read { try $0.setting(Self.mountingSetting) }
+        if known != mounting { try restoreReplaced() }
         let written = try settleDirtyFiles()
         try FaultPoint.recoverySettled.pass()
         try eraseOrphans()
@@ -24,7 +27,103 @@ struct Recovery {
                 logger.debug("it was unlinked while it was open", metadata: ["item.id": "\(id)"])
             }
         }
+        guard known != mounting else { return }
+        try catalog.write { try $0.setSetting(Self.mountingSetting, to: mounting) }
     }
+
+    /// While its value stays, everything that was written is there, flushed or not.
+    private static let mountingSetting = "mounting"
+
+    // MARK: - After a power failure
+
+    /// Brings back what was replaced by content that is empty, cut off or gone now, as it was not
+    /// flushed.
+    private func restoreReplaced() throws(CloudFSError) {
+        for previous in try catalog.read({ try $0.allPrevious() }) {
+            let record = try catalog.read { try $0.existing(previous.item) }
+            let generation = record.item.content.generation
+            let size = try size(of: record.id, generation)
+            guard size == nil || size == 0 || size ?? 0 < record.item.size,
+                try restore(previous, of: record)
+            else { continue }
+            logger.warning(
+                "a power failure has cut off what was written; the version before it is back",
+                metadata: ["item.id": "\(record.id)", "kept.bytes": "\(size ?? 0)"]
+            )
+            // A person may look at what there is of it.
+            if let size, size > 0 {
+                try files.store.moveToLostAndFound(record.id, generation: generation)
+            }
+        }
+    }
+
+    /// The size of a content file; `nil` if it is gone.
+    private func size(of id: ItemID, _ generation: Int64) throws(CloudFSError) -> Int64? {
+        do throws(CloudFSError) {
+            return try files.store.openToRead(id, generation: generation).facts().size
+        } catch  where error.code == .notFound {
+            return nil
+        }
+    }
+
+    /// - Returns: Whether what is kept, or the cloud's version, is the file's content now.
+    private func restore(
+        _ previous: PreviousContent,
+        of record: ItemRecord
+    ) throws(CloudFSError) -> Bool {
+        let base = try catalog.read { try $0.base(of: record.id) }
+        let isOfCloud = previous.version != nil && previous.version == base?.version.content
+        let content = previous.content
+        let size = content.generation == 0 ? nil : try size(of: content.item, content.generation)
+        guard let size, size >= previous.size else {
+            guard isOfCloud, let base else { return false }
+            try catalog.write { try makePlaceholder(record, of: base, $0) }
+            return true
+        }
+        let generation = files.nextGeneration()
+        try files.store.link(
+            content.item,
+            generation: content.generation,
+            as: record.id,
+            generation
+        )
+        let now = files.clocks.now()
+        try catalog.write { writer in
+            try writer.discard(record)
+            try writer.setContent(of: record.id, generation: generation, residency: .resident)
+            try writer.recordContent(
+                record.id,
+                size: size,
+                modified: previous.modified,
+                changed: now,
+                localBytes: size
+            )
+            try writer.releasePrevious(of: record.id)
+            if isOfCloud {
+                try writer.markClean(record.id)
+            } else {
+                try writer.enqueue(record.id, notBefore: now + files.quietTime)
+            }
+        }
+        return true
+    }
+
+    /// Makes a file what the cloud has of it.
+    private func makePlaceholder(
+        _ record: ItemRecord,
+        of base: BaseRecord,
+        _ writer: CatalogWriter
+    ) throws {
+        try writer.dropContent(of: record)
+        try writer.setSize(base.size, of: record.id)
+        try writer.setMetadata(
+            of: record.id,
+            modified: base.modified,
+            at: files.clocks.now()
+        )
+    }
+
+    // MARK: - After any end
 
     /// The content file of a dirty item tells its size and time: the catalog may be behind.
     ///
@@ -87,25 +186,22 @@ struct Recovery {
             ]
         )
         try catalog.write { writer in
-            try writer.dropContent(of: record)
             if record.item.isPackage, record.isListed {
+                try writer.dropContent(of: record)
                 let notBefore = files.clocks.now() + files.quietTime
                 return try writer.noteTreeChange(of: record.id, notBefore: notBefore)
             }
-            guard let base = try writer.reader.base(of: record.id) else {
-                // What the cloud may have got unheard is asked about first.
-                guard try writer.reader.sent(of: record.id) == nil else { return }
-                try writer.removeName(of: record.id)
-                try writer.erase(record.id)
-                return
+            if let base = try writer.reader.base(of: record.id) {
+                guard record.item.content.cleanliness != .clean else {
+                    return try writer.dropContent(of: record)
+                }
+                return try makePlaceholder(record, of: base, writer)
             }
-            guard record.item.content.cleanliness != .clean else { return }
-            try writer.setSize(base.size, of: record.id)
-            try writer.setMetadata(
-                of: record.id,
-                modified: base.modified,
-                at: files.clocks.now()
-            )
+            try writer.dropContent(of: record)
+            // What the cloud may have got unheard is asked about first.
+            guard try writer.reader.sent(of: record.id) == nil else { return }
+            try writer.removeName(of: record.id)
+            try writer.erase(record.id)
         }
     }
 
@@ -139,55 +235,6 @@ struct Recovery {
                 "content without an item was moved to lost+found",
                 metadata: ["item.id": "\(item)", "generation": "\(generation)"]
             )
-        }
-    }
-}
-
-/// Unlinks content files that the catalog durably stopped naming, and stores what could not be
-/// stored before.
-struct Sweeper {
-    let files: OpenFiles
-    let pool: BlockingPool
-    let logger: Logger
-
-    /// Runs until the task is cancelled.
-    func run() async {
-        let files = files
-        var pause: Duration?
-        while !Task.isCancelled {
-            await files.discards.wait(atMost: pause)
-            do throws(CloudFSError) {
-                try await pool.engine {
-                    try files.settleAgain()
-                    try Self.sweep(files)
-                    try files.saveUses()
-                }
-                pause = nil
-            } catch {
-                if pause == nil {
-                    logger.error(
-                        "the disk does not take what is to be stored; it is tried again",
-                        metadata: ["error": "\(error)"]
-                    )
-                }
-                pause = min((pause ?? Self.firstPause / 2) * 2, Self.longestPause)
-            }
-        }
-    }
-
-    private static let firstPause = Duration.milliseconds(250)
-    private static let longestPause = Duration.seconds(30)
-
-    /// The bytes go only after the commit that stopped naming them is durable.
-    static func sweep(_ files: OpenFiles) throws(CloudFSError) {
-        let names = try files.catalog.read { try $0.discarded() }
-        guard !names.isEmpty else { return }
-        try files.catalog.makeDurable()
-        try FaultPoint.discardDurable.pass()
-        for name in names { try files.store.remove(name.item, generation: name.generation) }
-        try FaultPoint.discardUnlinked.pass()
-        try files.catalog.write(isLong: true) { writer in
-            for name in names { try writer.didUnlink(name) }
         }
     }
 }

@@ -26,7 +26,9 @@ struct UploadSnapshot: Sendable {
             // As the catalog has it: of a file that was clean another one may have been taken over.
             let modified = try files.catalog.readFew { try $0.existing(file.id) }
                 .item.metadata.modified
-            return (try files.content(of: &state, file.id), state.changeCount, modified)
+            // Who could write would look like a program that does.
+            let content = try files.store.openToRead(file.id, generation: state.generation)
+            return (content, state.changeCount, modified)
         }
         try original.synchronize()
         facts = try original.facts()

@@ -144,6 +144,18 @@ class Commits(Workload):
             shutil.rmtree(self.copy)
         self.copy.mkdir()
         self.git("init", "-q", "-b", "main")
+        # It flushes nothing of that.
+        for folder, _, names in os.walk(self.copy):
+            for name in [*names, "."]:
+                self.flush(os.path.join(folder, name))
+
+    @staticmethod
+    def flush(path: str) -> None:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
 
     def step(self) -> None:
         if len(self.commits) >= self.MOST:

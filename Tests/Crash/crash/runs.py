@@ -14,8 +14,8 @@ from crash.tree import Failure, differences, walk
 
 USUAL = [work.Saves, work.Calls, programs.Database, programs.Commits, programs.Unpacking,
          programs.Mirroring, work.Elsewhere, programs.Packaging]
-# Those whose programs flush what they write.
-FLUSHING = [work.Saves, work.Calls, programs.Database, programs.Commits]
+# Those whose programs flush what they write, or replace it as a whole.
+OUTLASTING = [work.Saves, work.Calls, programs.Database, programs.Commits, work.Unflushed]
 
 
 class Run:
@@ -28,7 +28,7 @@ class Run:
         self.drive = Drive(folder, (self.disk.path if self.disk else folder) / "state")
         scratch = folder / "scratch"
         scratch.mkdir()
-        kinds = list(FLUSHING if power else USUAL) + ([work.Rereading] if rereads else [])
+        kinds = list(OUTLASTING if power else USUAL) + ([work.Rereading] if rereads else [])
         self.workloads = [
             kind(self.drive, scratch, random.Random(generator.random()), power is not None)
             for kind in kinds

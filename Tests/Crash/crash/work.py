@@ -61,6 +61,21 @@ class Workload:
     def bytes(self, longest: int) -> bytes:
         return self.random.randbytes(self.random.randint(1, longest))
 
+    def text(self) -> bytes:
+        """Can be told from any part of itself."""
+        body = self.bytes(60_000)
+        return b"begin %d\n" % len(body) + body + b"\nend\n"
+
+    @staticmethod
+    def require_whole(path: Path) -> None:
+        """Looks whether a file is a whole text."""
+        data = read(str(path))
+        head, _, rest = data.partition(b"\n")
+        words = head.split()
+        size = int(words[1]) + 5 if len(words) == 2 else -1
+        if len(rest) != size or not rest.endswith(b"\nend\n"):
+            raise Failure(f"{path} is half of something: {len(data)} bytes")
+
     def program(self, *command: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Runs a program on the drive; one that fails is taken for the drive's failure."""
         done = run(*command, limit=120, cwd=self.scratch,
@@ -125,11 +140,6 @@ class Saves(Treelike):
     def is_only_replaced(self, name: str) -> bool:
         return name.startswith("replace-")
 
-    def text(self) -> bytes:
-        """Can be told from any part of itself."""
-        body = self.bytes(60_000)
-        return b"begin %d\n" % len(body) + body + b"\nend\n"
-
     def replace(self, name: str) -> None:
         self.store(f"new {name}", self.text(), os.O_WRONLY | os.O_CREAT | os.O_EXCL
                    if f"new {name}" not in self.tree.nodes else os.O_WRONLY | os.O_TRUNC, 3)
@@ -163,14 +173,50 @@ class Saves(Treelike):
     def check_cloud(self) -> None:
         super().check_cloud()
         for path in self.cloud.glob("replace-*"):
-            data = read(str(path))
-            head, _, rest = data.partition(b"\n")
-            if CONFLICT in path.name:
-                continue
-            words = head.split()
-            size = int(words[1]) + 5 if len(words) == 2 else -1
-            if len(rest) != size or not rest.endswith(b"\nend\n"):
-                raise Failure(f"the cloud has half of {path.name}: {len(data)} bytes")
+            if CONFLICT not in path.name:
+                self.require_whole(path)
+
+
+class Unflushed(Workload):
+    """Saves that nobody flushes: whatever a power failure takes, each document is a whole one."""
+
+    DOCUMENTS = 6
+
+    @property
+    def names(self) -> list[str]:
+        return [f"document-{number}" for number in range(self.DOCUMENTS)]
+
+    def prepare(self) -> None:
+        super().prepare()
+        for name in self.names:
+            with open(self.root / name, "wb") as file:
+                file.write(self.text())
+                file.flush()
+                os.fsync(file.fileno())
+
+    def step(self) -> None:
+        name = self.random.choice(self.names)
+        replaces = self.random.random() < 0.5
+        target = self.root / (f"new {name}" if replaces else name)
+        text = self.text()
+        file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            for piece in text[:len(text) // 2], text[len(text) // 2:]:
+                os.write(file, piece)
+        finally:
+            os.close(file)
+        if replaces:
+            os.rename(target, self.root / name)
+        self.acknowledged += 1
+        self.rest(0.3)
+
+    def check(self) -> None:
+        for name in self.names:
+            self.require_whole(self.root / name)
+
+    def check_cloud(self) -> None:
+        for path in self.cloud.glob("document-*"):
+            self.require_whole(path)
 
 
 class Calls(Treelike):

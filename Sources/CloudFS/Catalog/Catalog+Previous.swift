@@ -1,0 +1,156 @@
+import GRDB
+
+/// What a file was before its content was replaced: kept until the new content is on the disk.
+///
+/// As on a disk that is written late, a power failure may leave a new file empty or cut off. What
+/// it replaced is whole.
+struct PreviousContent: Sendable, Equatable {
+    /// The file that has other content now.
+    var item: ItemID
+    /// The content file; generation 0 where there is only the cloud's version.
+    var content: ContentName
+    /// Bytes.
+    var size: Int64
+    var modified: Timestamp
+    /// Which version of the cloud it was; `nil` if it had changes.
+    var version: String?
+    /// When it was replaced.
+    var since: Timestamp
+
+    static let columns = "item, holder, generation, size, modified, version, since"
+}
+
+extension PreviousContent {
+    fileprivate init(row: DatabaseRow) {
+        item = ItemID(row[0])
+        content = ContentName(item: ItemID(row[1]), generation: row[2])
+        size = row[3]
+        modified = Timestamp(nanoseconds: row[4])
+        version = row[5]
+        since = Timestamp(nanoseconds: row[6])
+    }
+}
+
+extension CatalogReader {
+    func previous(of id: ItemID) throws -> PreviousContent? {
+        try DatabaseRow.first(
+            database.cachedStatement(
+                sql: "SELECT \(PreviousContent.columns) FROM previous WHERE item = ?"
+            ),
+            arguments: [id.rawValue]
+        ) { PreviousContent(row: $0) }
+    }
+
+    /// All that is kept, the longest kept first.
+    func allPrevious() throws -> [PreviousContent] {
+        try DatabaseRow.all(
+            database.cachedStatement(
+                sql: "SELECT \(PreviousContent.columns) FROM previous ORDER BY since, item"
+            )
+        ) { PreviousContent(row: $0) }
+    }
+
+    /// Whether a content file is kept for whoever took its place.
+    fileprivate func isKept(_ name: ContentName) throws -> Bool {
+        try Bool.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM previous WHERE generation <> 0
+                        AND holder = ? AND generation = ?)
+                    """
+            ),
+            arguments: [name.item.rawValue, name.generation]
+        ) ?? false
+    }
+}
+
+extension CatalogWriter {
+    /// Keeps what a file is for the one that takes its place, or for itself, before the content of
+    /// that one is on the disk.
+    ///
+    /// What is not on the disk either takes the place of nothing: what it replaced is kept on.
+    func keepPrevious(_ old: ItemRecord, for id: ItemID, at now: Timestamp) throws {
+        if old.id != id {
+            guard try reader.existing(id).hasChangedContent else { return }
+            try releasePrevious(of: id)
+            try execute(
+                "UPDATE previous SET item = ? WHERE item = ?",
+                [id.rawValue, old.id.rawValue]
+            )
+        }
+        let content = ContentName(item: old.id, generation: old.item.content.generation)
+        guard old.item.kind == .file, !old.item.isPackage, old.item.size > 0,
+            try reader.previous(of: id) == nil, try !reader.isKept(content)
+        else { return }
+        // It may have been handed on already.
+        let base = try reader.base(of: old.id) ?? reader.base(of: id)
+        let isHere = old.item.content.residency == .resident
+        let previous = PreviousContent(
+            item: id,
+            content: isHere ? content : ContentName(item: old.id, generation: 0),
+            size: old.item.size,
+            modified: old.item.metadata.modified,
+            version: old.hasChangedContent ? nil : base?.version.content,
+            since: now
+        )
+        if isHere || previous.version != nil { try insert(previous) }
+    }
+
+    /// Keeps of a file that has no changes what the cloud has, before its content is emptied.
+    func keepVersion(of record: ItemRecord, at now: Timestamp) throws {
+        guard record.item.size > 0, try reader.previous(of: record.id) == nil,
+            let base = try reader.base(of: record.id)
+        else { return }
+        try insert(
+            PreviousContent(
+                item: record.id,
+                content: ContentName(item: record.id, generation: 0),
+                size: record.item.size,
+                modified: record.item.metadata.modified,
+                version: base.version.content,
+                since: now
+            )
+        )
+    }
+
+    private func insert(_ previous: PreviousContent) throws {
+        try execute(
+            "INSERT INTO previous (\(PreviousContent.columns)) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                previous.item.rawValue, previous.content.item.rawValue,
+                previous.content.generation, previous.size, previous.modified.nanoseconds,
+                previous.version, previous.since.nanoseconds,
+            ]
+        )
+    }
+
+    /// Lets go of what a file was: its content is on the disk or in the cloud, or nobody's.
+    ///
+    /// - Returns: Whether anything was kept.
+    @discardableResult
+    func releasePrevious(of id: ItemID) throws -> Bool {
+        guard let previous = try reader.previous(of: id) else { return false }
+        try execute("DELETE FROM previous WHERE item = ?", [id.rawValue])
+        let name = previous.content
+        // Who has it still discards it when it goes.
+        if try reader.item(name.item)?.item.content.generation != name.generation {
+            try discard(name)
+        }
+        return true
+    }
+
+    /// Remembers that the content file of an item is to be unlinked once this transaction is
+    /// durable, unless it is kept for whoever took its place.
+    func discard(_ record: ItemRecord) throws {
+        let name = ContentName(item: record.id, generation: record.item.content.generation)
+        if try !reader.isKept(name) { try discard(name) }
+    }
+
+    private func discard(_ name: ContentName) throws {
+        guard name.generation != 0 else { return }
+        try execute(
+            "INSERT OR IGNORE INTO discard (item, generation) VALUES (?, ?)",
+            [name.item.rawValue, name.generation]
+        )
+    }
+}

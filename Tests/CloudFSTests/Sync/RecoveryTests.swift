@@ -1,0 +1,166 @@
+import CloudFSTestSupport
+import Glibc
+import Logging
+import Testing
+
+@testable import CloudFS
+
+/// The next start after a power failure, which content files may have lost what was not flushed in.
+@Suite struct RecoveryTests {
+    private let fixture: CatalogFixture
+    private var files: OpenFiles { fixture.files }
+    private var catalog: Catalog { fixture.catalog }
+
+    init() throws {
+        fixture = try CatalogFixture()
+        try recover()
+    }
+
+    private func recover() throws {
+        try Recovery(files: files, logger: Logger(label: "recovery")).run()
+    }
+
+    /// Has the next start find a disk that was mounted anew.
+    private func failPower() throws {
+        try catalog.write { try $0.setSetting("mounting", to: "another one") }
+    }
+
+    private func write(_ text: String, to id: ItemID, emptying: Bool = false) throws {
+        let file = try files.acquire(id)
+        if emptying { _ = try files.truncate(file, to: 0) }
+        let bytes = Array(text.utf8)
+        _ = try files.write(
+            file,
+            at: { _ in 0 },
+            count: bytes.count,
+            receive: { content, offset, count throws(CloudFSError) in
+                try content.write(bytes[...], at: offset)
+                return count
+            }
+        )
+        try files.release(file)
+    }
+
+    /// Cuts a content file, as if the disk had never got the rest.
+    private func cut(_ id: ItemID, to size: Int) throws {
+        let generation = try catalog.read { try $0.existing(id) }.item.content.generation
+        #expect(truncate(files.store.path(id, generation), off_t(size)) == 0)
+    }
+
+    private func text(of id: ItemID) throws -> String {
+        let record = try catalog.read { try $0.existing(id) }
+        let content = try files.store.open(id, generation: record.item.content.generation)
+        let bytes = try content.read(at: 0, count: 1000)
+        #expect(bytes.count == Int(record.item.size))
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    private func save(_ text: String, over old: ItemID) throws -> ItemID {
+        let new = try fixture.addFile("new")
+        try write(text, to: new)
+        try catalog.write { writer in
+            _ = try writer.rename(
+                new,
+                to: Array("document".utf8),
+                in: .root,
+                replacing: old,
+                at: CatalogFixture.now,
+                notBefore: CatalogFixture.now
+            )
+            _ = try writer.eraseIfForgotten(old)
+        }
+        return new
+    }
+
+    private var lost: [String] {
+        get throws {
+            let folder = try #require(opendir(fixture.directory.path("lost+found")))
+            defer { closedir(folder) }
+            var names: [String] = []
+            while let entry = readdir(folder) {
+                names.append(
+                    withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+                        pointer.withMemoryRebound(to: CChar.self, capacity: 256) {
+                            String(cString: $0)
+                        }
+                    }
+                )
+            }
+            return names.filter { !$0.hasPrefix(".") }
+        }
+    }
+
+    @Test(arguments: [0, 4])
+    func `a file that was emptied and written is what it was before`(left: Int) throws {
+        let id = try fixture.addFile("document")
+        try write("before", to: id)
+        try write("afterwards", to: id, emptying: true)
+        try cut(id, to: left)
+        try failPower()
+        try recover()
+        #expect(try text(of: id) == "before")
+        let record = try catalog.read { try $0.existing(id) }
+        #expect(record.item.content.cleanliness == .dirty)
+        #expect(try catalog.read { try $0.outboxEntry(of: id) } != nil)
+        // What there is of the new content is not thrown away.
+        #expect(try lost.count == (left == 0 ? 0 : 1))
+        #expect(try files.store.generations().count == 1)
+    }
+
+    @Test func `a file that was saved by renaming is what it was before`() throws {
+        let old = try fixture.addFile("document")
+        try write("before", to: old)
+        var current = old
+        for number in 1...3 { current = try save("save \(number)", over: current) }
+        try cut(current, to: 0)
+        try failPower()
+        try recover()
+        #expect(try text(of: current) == "before")
+        #expect(try files.store.generations().count == 1)
+        #expect(try catalog.read { try $0.allPrevious() } == [])
+    }
+
+    @Test func `what is all there stays, and so does what only a process lost`() throws {
+        let id = try fixture.addFile("document")
+        try write("before", to: id)
+        try write("afterwards", to: id, emptying: true)
+        try failPower()
+        try recover()
+        #expect(try text(of: id) == "afterwards")
+        try write("then", to: id, emptying: true)
+        // A program has cut it, and the daemon was killed before it heard of that.
+        try cut(id, to: 2)
+        try recover()
+        #expect(try text(of: id) == "th")
+    }
+
+    @Test func `what was flushed is there, so what it replaced can go`() throws {
+        let id = try fixture.addFile("document")
+        try write("before", to: id)
+        try write("afterwards", to: id, emptying: true)
+        let file = try files.acquire(id)
+        try files.synchronize(file)
+        try files.release(file)
+        #expect(try catalog.read { try $0.allPrevious() } == [])
+        try recover()
+        #expect(try files.store.generations().count == 1)
+    }
+
+    @Test func `the cloud's version is there again where no other was`() throws {
+        let id = try fixture.addFile("document")
+        let base = CatalogFixture.base(of: id, named: "document", version: "1")
+        try catalog.write { writer in
+            try writer.setBase(base)
+            try writer.setSize(base.size, of: id)
+        }
+        try write("afterwards", to: id, emptying: true)
+        try cut(id, to: 0)
+        try failPower()
+        try recover()
+        let record = try catalog.read { try $0.existing(id) }
+        #expect(record.item.size == base.size)
+        #expect(record.item.content.cleanliness == .clean)
+        #expect(record.item.content.residency == .placeholder)
+        #expect(try catalog.read { try $0.allPrevious() } == [])
+    }
+}
