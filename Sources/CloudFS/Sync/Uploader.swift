@@ -25,8 +25,11 @@ final class Uploader: Sendable {
 
     private let state = Mutex(State())
     let reservations = Mutex(PathReservations())
-    /// More than are sent at once, as others meanwhile read, flush and tell of what they sent.
-    private static let parallelItems = 32
+    /// More than are sent at once, as others meanwhile read, flush and tell of what they sent: to a
+    /// bucket that takes two requests one after the other, which many share.
+    private static let parallelItems = 96
+    /// With fewer of them to come the queue is not looked at.
+    private static let refill = 8
 
     var files: OpenFiles { applier.files }
     var catalog: Catalog { applier.catalog }
@@ -116,7 +119,7 @@ final class Uploader: Sendable {
     private func takeReady() async -> [ItemID] {
         guard connection.isOnline else { return [] }
         let room = Self.parallelItems - active.count
-        guard room > 0 else { return [] }
+        guard room >= Self.refill else { return [] }
         let taken = active
         do {
             let isPaused = isPaused
@@ -166,7 +169,8 @@ final class Uploader: Sendable {
     }
 
     private func waitForWork() async {
-        guard !isPaused, connection.isOnline, active.count < Self.parallelItems else {
+        let isFull = Self.parallelItems - active.count < Self.refill
+        guard !isPaused, connection.isOnline, !isFull else {
             return await wake.wait()
         }
         do {
