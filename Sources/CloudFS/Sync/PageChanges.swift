@@ -86,7 +86,10 @@ struct PageChanges {
             if let occupant { try displace(occupant) }
             guard try move(moved, to: remote) else { return }
             // What was listed here before this was known has gone to the wrong one of the two.
-            if let occupant { try doubt([moved, occupant.item]) }
+            let place = RemoteMutations.Place(parent: folder, name: remote.name.bytes)
+            let now = applier.files.clocks.elapsed()
+            let last = occupant?.item ?? applier.whereabouts.lastFolder(at: place, at: now)
+            if let last, last != moved { try doubt([moved, last]) }
             return try update(moved, to: remote, isPinned: isPinned)
         }
         if let occupant {
@@ -224,7 +227,7 @@ struct PageChanges {
 
     /// Has folders listed again, and all below them.
     private mutating func doubt(_ items: [ItemID]) throws {
-        for item in items where try reader.existing(item).item.kind == .folder {
+        for item in items where try reader.item(item)?.item.kind == .folder {
             result.doubted += try reader.descendants(of: item).filter {
                 try reader.item($0)?.item.kind == .folder && reader.base(of: $0) != nil
             }

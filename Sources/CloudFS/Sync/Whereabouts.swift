@@ -84,6 +84,11 @@ final class Whereabouts: Sendable {
         }
     }
 
+    /// The folder that had a place in the cloud until a short while ago.
+    func lastFolder(at place: RemoteMutations.Place, at now: Duration) -> ItemID? {
+        state.withLock { $0.former.last { $0.place == place && $0.end > now }?.folder }
+    }
+
     var isEmpty: Bool { state.withLock { $0.missed.isEmpty && $0.unknown.isEmpty } }
 
     /// Takes out the folders whose places are known by now; each was to be listed.
