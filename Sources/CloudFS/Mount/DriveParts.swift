@@ -338,10 +338,15 @@ final class DriveParts: Sendable {
         }
     }
 
+    /// A folder may be compared before all else has started: what that runs through would stay.
+    private static let settlingTime = Duration.seconds(2)
+
     /// Gives memory back each time when everything was compared.
     private func releaseMemory() async {
         while true {
             await feed.settled.wait()
+            // Cancelled, it ends at once.
+            try? await Task.sleep(for: Self.settlingTime)
             guard !Task.isCancelled else { return }
             do throws(CloudFSError) {
                 try await pool.engine {
