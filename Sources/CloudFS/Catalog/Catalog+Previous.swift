@@ -125,18 +125,14 @@ extension CatalogWriter {
     }
 
     /// Lets go of what a file was: its content is on the disk or in the cloud, or nobody's.
-    ///
-    /// - Returns: Whether anything was kept.
-    @discardableResult
-    func releasePrevious(of id: ItemID) throws -> Bool {
-        guard let previous = try reader.previous(of: id) else { return false }
+    func releasePrevious(of id: ItemID) throws {
+        guard let previous = try reader.previous(of: id) else { return }
         try execute("DELETE FROM previous WHERE item = ?", [id.rawValue])
         let name = previous.content
         // Who has it still discards it when it goes.
         if try reader.item(name.item)?.item.content.generation != name.generation {
             try discard(name)
         }
-        return true
     }
 
     /// Remembers that the content file of an item is to be unlinked once this transaction is
