@@ -49,6 +49,8 @@ extension OpenFiles {
     /// In which time content is to be flushed that took the place of other content.
     private func rest(of previous: PreviousContent, at now: Timestamp) -> Duration {
         let age = now.since(previous.since)
+        // The clock was set back.
+        if age < .zero { return .zero }
         guard age >= Self.previousAge,
             live(previous.item)?.state.withLock({ $0.isBeingWritten }) == true
         else { return Self.previousAge - age }
@@ -64,7 +66,7 @@ extension OpenFiles {
 
     private func flush(_ items: [ItemID]) throws(CloudFSError) {
         guard !items.isEmpty else { return }
-        let contents = try catalog.read { reader in
+        var contents = try catalog.read { reader in
             try items.compactMap { id in
                 try reader.item(id).map {
                     ContentName(item: id, generation: $0.item.content.generation)
@@ -74,8 +76,11 @@ extension OpenFiles {
         if contents.count > Self.mostFlushes {
             try store.synchronize()
         } else {
-            for name in contents { try flush(name) }
+            var flushed: [ContentName] = []
+            for name in contents where try flush(name) { flushed.append(name) }
+            contents = flushed
         }
+        guard !contents.isEmpty else { return }
         try catalog.write(isLong: true) { writer in
             for name in contents {
                 // One that was replaced meanwhile was not flushed.
@@ -86,11 +91,13 @@ extension OpenFiles {
         discards.raise()
     }
 
-    private func flush(_ name: ContentName) throws(CloudFSError) {
+    /// - Returns: Whether it is on the disk; one that is gone takes the place of nothing.
+    private func flush(_ name: ContentName) throws(CloudFSError) -> Bool {
         do throws(CloudFSError) {
             try store.openToRead(name.item, generation: name.generation).synchronize()
+            return true
         } catch  where error.code == .notFound {
-            // It was replaced meanwhile.
+            return false
         }
     }
 }

@@ -91,12 +91,15 @@ extension OpenFiles {
         _ file: OpenFile,
         to size: Int64
     ) throws(CloudFSError) -> [HydrationPlan.Action] {
-        let (actions, hasEnded) = try file.state.withLock {
-            state throws(CloudFSError) -> ([HydrationPlan.Action], Bool) in
-            let hasEnded = size == 0 ? try endMapped(&state, file.id) : false
+        let hasEnded = try file.state.withLock { state throws(CloudFSError) in
+            size == 0 ? try endMapped(&state, file.id) : false
+        }
+        if hasEnded { try release(file) }
+        let actions = try file.state.withLock {
+            state throws(CloudFSError) -> [HydrationPlan.Action] in
             // Who reaches the content directly would go on with what was dropped.
             let isExposed = state.backing != nil || state.direct != nil
-            if size == 0, !isExposed { return (try startOver(&state, file.id), hasEnded) }
+            if size == 0, !isExposed { return try startOver(&state, file.id) }
             try observe(&state, file.id)
             let content = try content(of: &state, file.id)
             if size == 0 { try keepVersion(of: state, file.id) }
@@ -108,9 +111,8 @@ extension OpenFiles {
             state.size = size
             try save(&state, file.id)
             try storeLocal(size..<Int64.max, state: &state, file.id)
-            return (actions, hasEnded)
+            return actions
         }
-        if hasEnded { try release(file) }
         discards.raise()
         return actions
     }

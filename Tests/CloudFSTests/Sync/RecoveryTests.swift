@@ -163,4 +163,22 @@ import Testing
         #expect(record.item.content.residency == .placeholder)
         #expect(try catalog.read { try $0.allPrevious() } == [])
     }
+
+    @Test func `a clock set back keeps nothing, and lost content lets nothing go`() throws {
+        let id = try fixture.addFile("document")
+        try write("before", to: id)
+        try write("afterwards", to: id, emptying: true)
+        let later = files.clocks.now() + .seconds(1_000_000)
+        try catalog.write { writer in
+            try writer.execute("UPDATE previous SET since = ?", [later.nanoseconds])
+        }
+        let generation = try catalog.read { try $0.existing(id) }.item.content.generation
+        let path = files.store.path(id, generation)
+        #expect(rename(path, path + ".away") == 0)
+        _ = try files.flushReplacing()
+        #expect(try catalog.read { try $0.allPrevious() }.count == 1)
+        #expect(rename(path + ".away", path) == 0)
+        _ = try files.flushReplacing()
+        #expect(try catalog.read { try $0.allPrevious() } == [])
+    }
 }
