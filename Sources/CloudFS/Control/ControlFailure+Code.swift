@@ -28,7 +28,7 @@ extension CloudFSError.Code {
         case .exists, .notEmpty, .claimed, .lockHeld, .absent, .deadlock, .remoteChanged,
             .crossContainer:
             .conflict
-        case .diskFull, .quotaExceeded, .attributesFull:
+        case .diskFull, .diskQuotaExceeded, .quotaExceeded, .attributesFull:
             HTTPResponse.Status(code: 507, reasonPhrase: "Insufficient Storage")
         case .offline, .tooManyOpen, .cancelled:
             .serviceUnavailable

@@ -16,7 +16,7 @@ enum ErrnoMapping {
         case .notPermitted: EPERM
         case .readOnly: EROFS
         case .diskFull: ENOSPC
-        case .quotaExceeded: EDQUOT
+        case .quotaExceeded, .diskQuotaExceeded: EDQUOT
         case .invalidName, .invalidArgument: EINVAL
         case .nameTooLong: ENAMETOOLONG
         case .badHandle: EBADF
@@ -68,7 +68,7 @@ enum ErrnoMapping {
         let reason = String(cString: strerror(number))
         return switch number {
         case ENOSPC: CloudFSError(.diskFull, "the local disk is full; free some space")
-        case EDQUOT: CloudFSError(.quotaExceeded, "the quota of the local disk is used up")
+        case EDQUOT: CloudFSError(.diskQuotaExceeded, "the quota of the local disk is used up")
         case EFBIG: CloudFSError(.tooLarge, "the local disk cannot hold a file of this size")
         case EINTR: CloudFSError(.cancelled, "a local write was interrupted")
         case EMFILE, ENFILE: CloudFSError(.tooManyOpen, "the drive has too many open files")

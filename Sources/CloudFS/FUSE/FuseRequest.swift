@@ -175,7 +175,8 @@ enum FailureLevel {
         case (.internalFailure, _), (.corrupt, _):
             .warning
         case (.offline, _), (.timedOut, _), (.unauthenticated, _), (.diskFull, _),
-            (.quotaExceeded, _), (.remoteChanged, _), (.tooManyOpen, _), (.claimed, _):
+            (.quotaExceeded, _), (.diskQuotaExceeded, _), (.remoteChanged, _), (.tooManyOpen, _),
+            (.claimed, _):
             .info
         default:
             .debug

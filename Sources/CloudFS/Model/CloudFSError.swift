@@ -15,6 +15,8 @@ public struct CloudFSError: Error, Sendable, CustomStringConvertible {
         case readOnly
         case diskFull
         case quotaExceeded
+        /// The quota of the local disk, whereas `quotaExceeded` is that of the cloud.
+        case diskQuotaExceeded
         case invalidName
         case invalidArgument
         case nameTooLong
@@ -82,7 +84,7 @@ extension CloudFSError.Code {
     static func ofDisk(_ number: Int32) -> Self? {
         switch number {
         case ENOSPC: .diskFull
-        case EDQUOT: .quotaExceeded
+        case EDQUOT: .diskQuotaExceeded
         case EFBIG: .tooLarge
         case EMFILE, ENFILE: .tooManyOpen
         case EROFS: .readOnly

@@ -69,7 +69,8 @@ extension CloudFSError {
     /// Whether it is one of the local disk, which may be well again later.
     var isOfDisk: Bool {
         switch code {
-        case .diskFull, .quotaExceeded, .tooManyOpen, .readOnly, .corrupt, .internalFailure: true
+        case .diskFull, .diskQuotaExceeded, .tooManyOpen, .readOnly, .corrupt, .internalFailure:
+            true
         default: false
         }
     }

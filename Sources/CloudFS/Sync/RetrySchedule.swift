@@ -43,7 +43,7 @@ struct RetrySchedule: Sendable {
     /// Whether a disk or a limit of this machine is to blame: no cloud far away says these.
     private static func isLocal(_ code: CloudFSError.Code) -> Bool {
         switch code {
-        case .diskFull, .tooManyOpen, .internalFailure: true
+        case .diskFull, .diskQuotaExceeded, .tooManyOpen, .internalFailure: true
         default: false
         }
     }

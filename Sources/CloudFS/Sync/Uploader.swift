@@ -203,6 +203,9 @@ final class Uploader: Sendable {
         }
     }
 
+    /// How long an item keeps its place, unsent, when the catalog cannot take down that it failed.
+    private static let unrecordedPause = Duration.seconds(1)
+
     private func didFail(_ id: ItemID, _ error: CloudFSError) async {
         connection.didFail(error)
         do {
@@ -236,6 +239,9 @@ final class Uploader: Sendable {
             }
         } catch {
             logger.error("a failure could not be recorded", metadata: ["error": "\(error)"])
+            // Nothing puts the row off then, and it would be sent again at once, over and over.
+            // Cancelled early, the wait is over.
+            try? await Task.sleep(for: Self.unrecordedPause)
         }
     }
 

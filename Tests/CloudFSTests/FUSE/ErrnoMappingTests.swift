@@ -20,6 +20,7 @@ import Testing
             (.attributeReadOnly, ENOTSUP), (.unauthenticated, EACCES), (.notPermitted, EPERM),
             (.crossContainer, EXDEV), (.lockHeld, EAGAIN), (.deadlock, EDEADLK),
             (.noData, ENXIO), (.quotaExceeded, EDQUOT), (.corrupt, EIO), (.tooManyOpen, EMFILE),
+            (.diskQuotaExceeded, EDQUOT),
         ] as [(CloudFSError.Code, Int32)]
     )
     func `documented codes have their documented errno`(code: CloudFSError.Code, number: Int32) {

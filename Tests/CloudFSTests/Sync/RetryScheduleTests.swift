@@ -21,7 +21,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [CloudFSError.Code.diskFull, .tooManyOpen, .internalFailure])
+    @Test(arguments: [
+        CloudFSError.Code.diskFull, .diskQuotaExceeded, .tooManyOpen, .internalFailure,
+    ])
     func `what the local disk refused is tried at least once a minute`(code: CloudFSError.Code) {
         var random = SeededRandom(seed: 1)
         for count in [1, 7, 67, 500] {

@@ -42,6 +42,8 @@ class Run:
     """A drive whose calls fail, and what is known of its files."""
 
     LIMIT = 50
+    # Rows of the queue tried while the catalog takes nothing: some in a second each, not hundreds.
+    UNRECORDED = 300
 
     def __init__(self, folder: Path, library: Path, options: list[str], kind: Kind):
         self.folder = folder
@@ -147,6 +149,7 @@ class Run:
         what = f"{kind} {number}"
         with Watchdog(self.drive, self.LIMIT, f"{what}: the preparation"):
             self.begin_round()
+        begin = self.drive.log.stat().st_size
         self.page.arm(kind, number)
         try:
             with Watchdog(self.drive, self.LIMIT, f"{what}: the work"):
@@ -157,6 +160,7 @@ class Run:
         is_hit = self.note_try()
         with self.blaming(what):
             self.judge(kind)
+            self.judge_haste(begin)
             with Watchdog(self.drive, self.LIMIT, f"{what}: the look"):
                 self.end_round()
         return is_hit
@@ -283,6 +287,14 @@ class Run:
                     raise Failure(f"{step.name}: {call} failed with {name}: {error}")
         if not self.drive.is_running or self.drive.takeovers:
             raise Failure(f"the daemon ended:\n{self.drive.last_words()}")
+
+    def judge_haste(self, begin: int) -> None:
+        """Whether what failed was tried again at once, over and over, since a place in the log."""
+        with self.drive.log.open(errors="replace") as log:
+            log.seek(begin)
+            count = sum("a failure could not be recorded" in line for line in log)
+        if count > self.UNRECORDED:
+            raise Failure(f"{count} failures of the queue could not be recorded in one round")
 
     def end_round(self) -> None:
         """Everything that was acknowledged is there, and what was refused works now."""
