@@ -97,7 +97,7 @@ final class PackageWriter {
         let number = archive_errno(archive)
         let text = archive_error_string(archive).map { String(cString: $0) } ?? "unknown"
         return CloudFSError(
-            number == ENOSPC || number == EDQUOT ? .diskFull : .corrupt,
+            .ofDisk(number) ?? .corrupt,
             "an archive cannot be written: \(text)"
         )
     }
