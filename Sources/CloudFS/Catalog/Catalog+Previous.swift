@@ -114,6 +114,7 @@ extension CatalogWriter {
     }
 
     private func insert(_ previous: PreviousContent) throws {
+        outcome.hasLeftovers = true
         try execute(
             "INSERT INTO previous (\(PreviousContent.columns)) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
@@ -144,6 +145,7 @@ extension CatalogWriter {
 
     private func discard(_ name: ContentName) throws {
         guard name.generation != 0 else { return }
+        outcome.hasLeftovers = true
         try execute(
             "INSERT OR IGNORE INTO discard (item, generation) VALUES (?, ?)",
             [name.item.rawValue, name.generation]

@@ -11,6 +11,8 @@ final class Catalog: Sendable {
     private let connections: CatalogConnections
     private let logPath: String
     private let flushes = SharedRun()
+    /// Raised after a commit that leaves content to be flushed or unlinked beside everything else.
+    let leftovers = Signal()
     private let reserve: CatalogReserve
     /// How many transactions that take long run, or wait for their turn.
     private let longWrites = Atomic(0)
@@ -105,13 +107,15 @@ final class Catalog: Sendable {
         return try Self.converting("the catalog cannot be written") {
             try connections.writer.writeWithoutTransaction { database in
                 try Self.noting(database) {
+                    let writer = CatalogWriter(database: database)
                     var value: Value?
                     try database.inTransaction {
                         writingSince.store(begin, ordering: .relaxed)
-                        value = try body(CatalogWriter(database: database))
+                        value = try body(writer)
                         return .commit
                     }
                     guard let value else { preconditionFailure("a commit without its value") }
+                    if writer.outcome.hasLeftovers { leftovers.raise() }
                     return value
                 }
             }
@@ -198,7 +202,14 @@ struct CatalogReader {
 
 /// What can be changed in the catalog inside a transaction; it can ask everything too.
 struct CatalogWriter {
+    /// What is to be known of a transaction once it is committed.
+    final class Outcome {
+        /// Whether content is to be flushed or unlinked later.
+        var hasLeftovers = false
+    }
+
     let database: Database
+    let outcome = Outcome()
 
     var reader: CatalogReader { CatalogReader(database: database) }
 

@@ -105,7 +105,6 @@ extension Checker {
             finding.text += "; it is fetched again"
             finding.isRepaired = true
             applier.hub.publish([.content(record.id)])
-            files.discards.raise()
             files.wanted.raise()
             return [finding]
         }

@@ -26,7 +26,6 @@ extension OpenFiles {
     func releasePrevious(of id: ItemID) throws(CloudFSError) {
         guard try catalog.readFew({ try $0.previous(of: id) }) != nil else { return }
         try catalog.write { try $0.releasePrevious(of: id) }
-        discards.raise()
     }
 
     /// Flushes what took the place of other content long ago, so that that can go; at once where it
@@ -88,7 +87,6 @@ extension OpenFiles {
                 if generation == name.generation { try writer.releasePrevious(of: name.item) }
             }
         }
-        discards.raise()
     }
 
     /// - Returns: Whether it is on the disk; one that is gone takes the place of nothing.

@@ -16,7 +16,7 @@ extension OpenFiles {
     func keepUnsettled(_ file: OpenFile, after error: CloudFSError) -> Bool {
         guard error.isOfDisk else { return false }
         unsettled.withLock { $0.files.append(file) }
-        discards.raise()
+        catalog.leftovers.raise()
         return true
     }
 
@@ -29,7 +29,7 @@ extension OpenFiles {
             try eraseIfUnused(id)
         } catch {
             unsettled.withLock { _ = $0.nameless.insert(id) }
-            discards.raise()
+            catalog.leftovers.raise()
         }
     }
 

@@ -95,7 +95,7 @@ extension OpenFiles {
             size == 0 ? try endMapped(&state, file.id) : false
         }
         if hasEnded { try release(file) }
-        let actions = try file.state.withLock {
+        return try file.state.withLock {
             state throws(CloudFSError) -> [HydrationPlan.Action] in
             // Who reaches the content directly would go on with what was dropped.
             let isExposed = state.backing != nil || state.direct != nil
@@ -113,8 +113,6 @@ extension OpenFiles {
             try storeLocal(size..<Int64.max, state: &state, file.id)
             return actions
         }
-        discards.raise()
-        return actions
     }
 
     /// Stores which bytes of a partial file are its own, not those of its base: whatever becomes of

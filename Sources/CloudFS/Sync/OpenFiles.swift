@@ -13,8 +13,6 @@ final class OpenFiles: Sendable {
     let caches = KernelCaches()
     let passthrough: Passthrough
     let directWriters = DirectWriters()
-    /// Raised when content files wait to be unlinked, or many uses to be stored.
-    let discards = Signal()
     /// Raised when whole files are wanted.
     let wanted = Signal()
 
@@ -237,14 +235,12 @@ final class OpenFiles: Sendable {
 
     /// Stores size, times and present ranges that the catalog does not know yet.
     private func settle(_ file: OpenFile) throws(CloudFSError) {
-        let isErased = try file.state.withLock { state throws(CloudFSError) -> Bool in
+        try file.state.withLock { state throws(CloudFSError) in
             if state.isUnlinked, !state.isInUse { return try eraseIfForgotten(&state, file.id) }
             try observe(&state, file.id)
             try save(&state, file.id)
             try storeRanges(&state, file.id)
-            return false
         }
-        if isErased { discards.raise() }
     }
 
     /// Notes that a program opened a file.
@@ -262,7 +258,7 @@ final class OpenFiles: Sendable {
             )
             return uses.count >= Self.mostUnsavedUses
         }
-        if isFull { discards.raise() }
+        if isFull { catalog.leftovers.raise() }
     }
 
     /// The uses that the catalog does not know yet.
@@ -298,8 +294,7 @@ final class OpenFiles: Sendable {
     /// Erases an item that has neither name nor base, if nobody uses it; else its last user does.
     func eraseIfUnused(_ id: ItemID) throws(CloudFSError) {
         guard live(id) == nil else { return }
-        let isErased = try catalog.write { try $0.eraseIfForgotten(id) }
-        if isErased { discards.raise() }
+        try catalog.write { _ = try $0.eraseIfForgotten(id) }
     }
 
     /// Erases an item that has neither name nor base.
@@ -308,10 +303,9 @@ final class OpenFiles: Sendable {
     private func eraseIfForgotten(
         _ state: inout OpenFile.State,
         _ id: ItemID
-    ) throws(CloudFSError) -> Bool {
+    ) throws(CloudFSError) {
         let isErased = try catalog.write { try $0.eraseIfForgotten(id) }
         if isErased { state.isLoaded = false }
-        return isErased
     }
 
     // MARK: - Content files

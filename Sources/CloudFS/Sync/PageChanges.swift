@@ -9,8 +9,6 @@ struct PageChanges {
         var skipped: Set<RemoteID> = []
         /// Folders of which the children may have been listed where another folder is by now.
         var doubted: [ItemID] = []
-        /// Whether content is to be unlinked.
-        var hasDiscarded = false
         /// Whether files are among the new ones that are to be brought here.
         var hasWanted = false
         /// Whether the folder counts as listed now.
@@ -198,9 +196,7 @@ struct PageChanges {
             try writer.removeBase(of: id)
             try writer.dequeue(id)
             // A program that has it open erases it with its last handle.
-            if applier.files.live(id) == nil, try writer.eraseIfForgotten(id) {
-                result.hasDiscarded = true
-            }
+            if applier.files.live(id) == nil { _ = try writer.eraseIfForgotten(id) }
             try meet(remote, container: record.item.container, isPinned: isPinned)
         case .replaceContent, .recordNewer, .compareOrKeepBoth, .adopt, .remove,
             .removeAfterClose, .keepAsNew, .forget:

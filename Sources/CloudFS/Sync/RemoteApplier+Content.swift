@@ -125,7 +125,6 @@ extension RemoteApplier {
         hydrator.perform(actions, on: file)
         hub.publish(changes)
         if !changes.isEmpty { try await FaultPoint.applyContent.passInTask() }
-        files.discards.raise()
         files.wanted.raise()
         return true
     }

@@ -18,7 +18,6 @@ extension RemoteApplier {
             defer { claim.end() }
             try await remove(base, &unsure)
         }
-        if !candidates.isEmpty { files.discards.raise() }
         return unsure
     }
 

@@ -284,7 +284,6 @@ final class RemoteApplier: Sendable {
             }
             listing.isMarked = changed.isMarked
             hub.publish(changed.changes + (changed.isMarked ? [.listed(folder)] : []))
-            if changed.hasDiscarded { files.discards.raise() }
             if changed.hasWanted { files.wanted.raise() }
             listing.outcome.unlisted += changed.unlisted
             listing.outcome.doubted += changed.doubted

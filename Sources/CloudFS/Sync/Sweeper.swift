@@ -14,7 +14,7 @@ struct Sweeper {
         // At the start there may be something that an earlier process kept.
         var rest: Duration? = .zero
         while !Task.isCancelled {
-            await files.discards.wait(atMost: pause ?? rest)
+            await files.catalog.leftovers.wait(atMost: pause ?? rest)
             do throws(CloudFSError) {
                 rest = try await pool.engine {
                     try files.settleAgain()

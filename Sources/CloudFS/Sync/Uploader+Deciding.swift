@@ -42,9 +42,6 @@ extension Uploader {
         chain: [ItemID]
     ) throws(CloudFSError) -> (OutboxStep, OutboxFacts)? {
         let isOpen = state != nil
-        var isErased = false
-        // What was erased has content to be unlinked, once that is committed.
-        defer { if isErased { files.discards.raise() } }
         return try catalog.write { writer in
             guard
                 var facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: self.isIgnored)
@@ -58,10 +55,7 @@ extension Uploader {
                 try writer.postpone(id, until: self.clocks.now() + Self.waitingPause)
             case .erase:
                 try writer.dequeue(id)
-                if !isOpen {
-                    try writer.erase(id)
-                    isErased = true
-                }
+                if !isOpen { try writer.erase(id) }
             default: return try self.reserve(step, facts, id, chain: chain).map { ($0, facts) }
             }
             return nil

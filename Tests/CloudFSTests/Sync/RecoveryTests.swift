@@ -181,4 +181,24 @@ import Testing
         _ = try files.flushReplacing()
         #expect(try catalog.read { try $0.allPrevious() } == [])
     }
+
+    @Test func `what a sent file was is unlinked soon, whatever else happens`() async throws {
+        let old = try fixture.addFile("document")
+        try write("before", to: old)
+        let replaced = try catalog.read { try $0.existing(old) }.item.content.generation
+        let path = files.store.path(old, replaced)
+        let new = try save("afterwards", over: old)
+        let now = files.clocks.now().nanoseconds
+        try catalog.write { try $0.execute("UPDATE previous SET since = ?", [now]) }
+        let pool = BlockingPool(name: "sweep", width: 1)
+        files.noteUse(of: new, isPersons: false)
+        let sweeper = Sweeper(files: files, pool: pool, logger: Logger(label: "sweep"))
+        let sweeping = Task { await sweeper.run() }
+        defer { sweeping.cancel() }
+        try await eventually("a first look") { files.unsavedUses.isEmpty }
+        #expect(access(path, F_OK) == 0)
+        // What it would find later it must be told of.
+        try catalog.write { try $0.markClean(new) }
+        try await eventually("the old content is unlinked") { access(path, F_OK) != 0 }
+    }
 }
