@@ -88,6 +88,27 @@ struct NotesTests {
         }
     }
 
+    @Test(arguments: ["book", "book.notebook"])
+    func `two programs hear of each other before the cloud has the notebook`(
+        name: String
+    ) async throws {
+        try await TestDrive.with(["--package", "notebook"]) { drive in
+            try await drive.mustDo(["pause"])
+            let first = try Notebook("--new \(name)", "first", on: drive)
+            try await presented(1, on: drive)
+            let other = try Notebook(name, "other", on: drive)
+            try await presented(2, on: drive)
+            try await first.write("one")
+            try await other.hears("one")
+            try await other.write("two")
+            try await first.hears("two")
+            try await drive.mustDo(["resume"])
+            try await first.end()
+            try await other.end()
+            #expect(try await drive.names() == [name])
+        }
+    }
+
     @Test func `a notebook follows its file, and goes on with another daemon`() async throws {
         try await TestDrive.with { drive in
             let book = try Notebook("--new book", "keeper", on: drive)

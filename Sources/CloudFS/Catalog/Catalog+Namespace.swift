@@ -252,11 +252,12 @@ extension CatalogWriter {
         to heir: ItemID,
         notBefore: Timestamp
     ) throws -> Bool {
+        // What the cloud never had goes on all the same; there is nothing to hand on.
+        guard let base = try reader.base(of: document.id) else { return true }
         let isHere =
             document.item.isPackage
             ? document.isListed : document.item.content.residency == .resident
-        guard isHere, let base = try reader.base(of: document.id),
-            let name = try reader.name(of: heir),
+        guard isHere, let name = try reader.name(of: heir),
             base.parent == name.parent, base.name == name.name,
             try passBase(base, to: try reader.existing(heir))
         else { return false }

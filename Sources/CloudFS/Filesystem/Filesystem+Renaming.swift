@@ -178,11 +178,14 @@ extension Filesystem {
         try release(source, writer)
         try release(target, writer)
         var result = Renamed(moved: [source.id, target.id], packed: packed)
-        for (item, name, heir) in [(target, change.name, source), (source, change.newName, target)]
-        where options.isIgnored(name, item.item.isFolder) {
-            if try writer.passDocument(of: item, to: heir.id, notBefore: change.notBefore) {
-                result.saved = (item.id, heir.id)
-            }
+        // A document is put aside where what has its place now is synced, and it is not any more.
+        let isAside = options.isIgnored(change.name, target.item.isFolder)
+        guard isAside != options.isIgnored(change.newName, source.item.isFolder) else {
+            return result
+        }
+        let (old, new) = isAside ? (target, source) : (source, target)
+        if try writer.passDocument(of: old, to: new.id, notBefore: change.notBefore) {
+            result.saved = (old.id, new.id)
         }
         return result
     }
