@@ -31,9 +31,12 @@ struct CoordinationTests {
             process = try drive.start(
                 """
                 mkfifo \(run)/\(name).pipe
-                exec cloudfs coordinate \(words) -- sh -c '
-                    \(work); touch \(run)/\(name).begun
-                    while ! test -e \(run)/\(name).go; do read x < \(run)/\(name).pipe; done'
+                exec cloudfs coordinate \(words) -- bash -c '
+                    \(work); cd \(run); touch \(name).begun
+                    # Killed, cloudfs leaves it alone: it ends when the test has cleaned up.
+                    while test -e \(name).begun && ! test -e \(name).go
+                    do read -t 1 <> \(name).pipe || true
+                    done'
                 """,
                 output: "\(run)/\(name).out"
             )

@@ -141,7 +141,7 @@ final class FuseSession: Sendable {
             throw CloudFSError(.internalFailure, "a session runs once, after it was mounted")
         }
         notifier.start { [logger] in
-            Self.keepOnlyDevice(of: fuse_session_fd(session.raw), logger)
+            Self.keepOnly(fuse_session_fd(session.raw), logger)
         }
         changes.connect(
             ChangeHub.Kernel(
@@ -197,7 +197,7 @@ final class FuseSession: Sendable {
             kernel: context.kernel,
             device: device,
             logger: logger
-        ).start { [logger] in Self.keepOnlyDevice(of: device, logger) }
+        ).start { [logger] in Self.keepOnly(device, logger) }
     }
 
     // MARK: - The loop and its end
@@ -285,6 +285,7 @@ final class FuseSession: Sendable {
             if let session = state.session { fuse_session_exit(session.raw) }
         }
         guard root >= 0 else { return }
+        Self.keepOnly(root, logger)
         var statistics = statvfs()
         _ = fstatvfs(root, &statistics)
         close(root)
@@ -329,16 +330,17 @@ final class FuseSession: Sendable {
         return SharedPointer(session)
     }
 
-    /// Takes all but the way to the kernel from the calling thread, which the kernel may hold
-    /// behind a request.
+    /// Takes all but one descriptor from the calling thread, which the kernel may hold behind a
+    /// request.
     ///
     /// If the process is killed in such a moment, request and thread wait for each other until
-    /// somebody cuts the connection, and what the thread has open stays open: the lock of the state
-    /// directory must not be among it, so that the next daemon can begin, and cut it.
-    private static func keepOnlyDevice(of device: Int32, _ logger: Logger) {
-        guard clinux_keep_only(device) != 0 else { return }
+    /// somebody cuts the connection or answers, and what the thread has open stays open. The
+    /// socket to the supervisor and the lock of the state directory must not be among it: by them
+    /// others know that this worker is gone, and do that.
+    private static func keepOnly(_ descriptor: Int32, _ logger: Logger) {
+        guard clinux_keep_only(descriptor) != 0 else { return }
         logger.notice(
-            "A notifier shares all files: killed at a bad moment, the drive stays locked.",
+            "A thread shares all files: killed at a bad moment, the drive stays locked.",
             metadata: ["reason": "\(String(cString: strerror(Glibc.errno)))"]
         )
     }
