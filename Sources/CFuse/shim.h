@@ -10,6 +10,7 @@
 #pragma clang module import SwiftGlibc
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -44,6 +45,31 @@ static inline int cfuse_session_loop(struct fuse_session *session, struct fuse_l
 {
     return fuse_session_loop_mt(session, config);
 }
+
+// Passthrough, as libfuse knows it from 3.17 on: it agrees on it with the kernel, and tells it the
+// ids of content files. Before that KernelProtocol does both.
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
+static inline void cfuse_want_passthrough(struct fuse_conn_info *connection)
+{
+    // As it is, max_backing_stack_depth allows content files on a disk, and on no file system that
+    // is stacked on another.
+    if (connection->capable & FUSE_CAP_PASSTHROUGH) connection->want |= FUSE_CAP_PASSTHROUGH;
+}
+
+static inline bool cfuse_set_backing(struct fuse_file_info *info, int32_t backing)
+{
+    info->backing_id = backing;
+    return true;
+}
+#else
+static inline void cfuse_want_passthrough(struct fuse_conn_info *connection) { (void)connection; }
+static inline bool cfuse_set_backing(struct fuse_file_info *info, int32_t backing)
+{
+    (void)info;
+    (void)backing;
+    return false;
+}
+#endif
 
 // Whether the kernel has all of a range of a file in memory: cachestat(2), Linux 6.5.
 static inline int cfuse_is_cached(int fd, off_t offset, size_t count)

@@ -137,6 +137,25 @@ int clinux_fuse_backing_close(int device, int backing) {
     return ioctl(device, BACKING_CLOSE, &id);
 }
 
+#if __has_feature(thread_sanitizer)
+// The sanitizer's read does not hear that a thread was cancelled in it, and later ends the process.
+ssize_t __read(int descriptor, void *buffer, size_t size);
+#define cancellable_read __read
+#else
+#define cancellable_read read
+#endif
+
+static clinux_fuse_reader fuse_reader;
+
+void clinux_fuse_set_reader(clinux_fuse_reader reader) { fuse_reader = reader; }
+
+ssize_t clinux_fuse_read(int device, void *buffer, size_t size, void *userdata) {
+    fuse_reader.will_read(userdata, buffer, size);
+    ssize_t count = cancellable_read(device, buffer, size);
+    if (count > 0) fuse_reader.did_read(userdata, buffer, (size_t)count);
+    return count;
+}
+
 int clinux_keep_only(int descriptor) {
     if (unshare(CLONE_FILES) != 0) return -1;
     if (descriptor > STDERR_FILENO + 1

@@ -81,6 +81,19 @@ int clinux_syncfs(int descriptor);
 int clinux_fuse_backing_open(int device, int descriptor);
 int clinux_fuse_backing_close(int device, int backing);
 
+/// What is told of the requests that `clinux_fuse_read` reads.
+typedef struct {
+    void (*will_read)(void *userdata, const void *buffer, size_t size);
+    void (*did_read)(void *userdata, const void *message, size_t size);
+} clinux_fuse_reader;
+
+/// Sets it for all sessions of the process; to be called before they read.
+void clinux_fuse_set_reader(clinux_fuse_reader reader);
+
+/// read(2), as libfuse wants it for its custom I/O. libfuse cancels threads that wait in it: no
+/// frame of Swift may be on their stack then, as nothing would be released on the way.
+ssize_t clinux_fuse_read(int device, void *buffer, size_t size, void *userdata);
+
 /// Gives the calling thread descriptors of its own, of which the standard ones and `descriptor`
 /// stay open: 0, or -1 with errno.
 int clinux_keep_only(int descriptor);

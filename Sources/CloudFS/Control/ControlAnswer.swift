@@ -66,10 +66,9 @@ enum ControlAnswer {
         var seconds = seconds
         var fields = tm()
         gmtime_r(&seconds, &fields)
-        let text = [CChar](unsafeUninitializedCapacity: 64) { buffer, count in
-            // Its words are English here: nobody calls `setlocale`.
-            count = strftime(buffer.baseAddress, 64, "%a, %d %b %Y %H:%M:%S GMT", &fields)
-        }
-        return String(decoding: text.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        var text = [CChar](repeating: 0, count: 64)
+        // Its words are English here: nobody calls `setlocale`.
+        let count = strftime(&text, text.count, "%a, %d %b %Y %H:%M:%S GMT", &fields)
+        return String(decoding: text.prefix(count).map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 }

@@ -37,9 +37,11 @@ enum FuseCapabilities {
         "\(fuse_version())-\(wanted)-\(refused)-\(largestWrite)"
     }
 
-    static func negotiate(_ connection: inout fuse_conn_info) {
+    /// - Parameter passthrough: Whether the kernel may use content files itself.
+    static func negotiate(_ connection: inout fuse_conn_info, passthrough: Bool) {
         connection.want |= wanted & connection.capable
         connection.want &= ~refused
+        if passthrough { cfuse_want_passthrough(&connection) }
         connection.max_write = min(connection.max_write, largestWrite)
         connection.max_background = 64
         connection.congestion_threshold = 48

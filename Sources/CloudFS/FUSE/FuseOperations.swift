@@ -19,8 +19,12 @@ enum FuseOperations {
     private static func addSession(to table: inout fuse_lowlevel_ops) {
         table.`init` = { data, connection in
             guard let connection else { return }
-            FuseCapabilities.negotiate(&connection.pointee)
-            SessionContext.of(data).ready()
+            let context = SessionContext.of(data)
+            FuseCapabilities.negotiate(
+                &connection.pointee,
+                passthrough: context.filesystem.files.passthrough.isWanted
+            )
+            context.ready()
         }
         table.forget = { raw, _, _ in fuse_reply_none(raw) }
         table.forget_multi = { raw, _, _ in fuse_reply_none(raw) }

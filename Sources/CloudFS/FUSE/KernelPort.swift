@@ -74,12 +74,12 @@ struct KernelPort: RequestPort {
         case .link(let target): return sendLink(target)
         case .opened(let file):
             var info = FuseReplies.open(file)
-            return kernel.with(file.backing) { fuse_reply_open(request, &info) }
+            return kernel.with(file.backing, &info) { fuse_reply_open(request, &$0) }
         case .created(let entry, let file):
             var parameters = FuseReplies.entry(entry)
             var info = FuseReplies.open(file)
-            return kernel.with(file.backing) {
-                fuse_reply_create(request, &parameters, &info)
+            return kernel.with(file.backing, &info) {
+                fuse_reply_create(request, &parameters, &$0)
             }
         case .folder(let folder):
             var info = FuseReplies.open(folder)

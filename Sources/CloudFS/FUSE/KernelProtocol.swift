@@ -1,14 +1,15 @@
 import CFuse
+import CLinux
 import Glibc
 import Synchronization
 
-/// Speaks with the kernel of what Debian's libfuse does not know.
+/// Speaks with the kernel of what libfuse does not know.
 ///
 /// It sees every message of the connection on its way: it accepts the kernel's offers in the reply
 /// to the first request, puts the ids of content files into replies to opens, and tells which
 /// request is being answered. The layouts are those of `<linux/fuse.h>` from Linux 6.9 on.
 ///
-/// - Passthrough: see `Passthrough`.
+/// - Passthrough: see `Passthrough`; only where libfuse is older than 3.17.
 /// - `HANDLE_KILLPRIV_V2`: the drive takes set-user-id from what is changed. Else the kernel asks
 ///   for an attribute before every `write`, also of a file that it writes by itself.
 /// - `HAS_RESEND`: a next worker is sent again what this one leaves unanswered.
@@ -107,33 +108,42 @@ final class KernelProtocol: Sendable {
         if passthrough.isWanted {
             passthrough.end(because: "the kernel does not offer it; Linux 6.9 and later do")
         }
-        var calls = fuse_custom_io(
-            writev: { device, pieces, count, data in
-                guard let pieces else { return -1 }
-                let own = SessionContext.of(data).kernel
-                return own.send(pieces, Int(count), to: device)
-            },
-            read: { device, buffer, size, data in
-                let own = SessionContext.of(data).kernel
-                own.populate(UnsafeRawBufferPointer(start: buffer, count: size))
-                let count = Glibc.read(device, buffer, size)
-                guard count > 0, let buffer else { return count }
-                own.noteRequest(UnsafeRawBufferPointer(start: buffer, count: count))
-                return count
-            },
-            splice_receive: nil,
-            splice_send: { source, offset, target, targetOffset, size, flags, _ in
-                splice(source, offset, target, targetOffset, size, flags)
-            }
-        )
+        var calls = fuse_custom_io()
+        calls.writev = { device, pieces, count, data in
+            guard let pieces else { return -1 }
+            let own = SessionContext.of(data).kernel
+            return own.send(pieces, Int(count), to: device)
+        }
+        clinux_fuse_set_reader(Self.reader)
+        calls.read = clinux_fuse_read
+        calls.splice_send = { source, offset, target, targetOffset, size, flags, _ in
+            splice(source, offset, target, targetOffset, size, flags)
+        }
         guard fuse_session_custom_io(session, &calls, device) == 0 else {
             throw CloudFSError(.unsupported, "libfuse does not let its messages be seen")
         }
     }
 
+    /// What a thread does before and after it waits for a request, in C.
+    private static let reader = clinux_fuse_reader(
+        will_read: { data, buffer, size in
+            let own = SessionContext.of(data).kernel
+            own.populate(UnsafeRawBufferPointer(start: buffer, count: size))
+        },
+        did_read: { data, message, size in
+            let own = SessionContext.of(data).kernel
+            own.noteRequest(UnsafeRawBufferPointer(start: message, count: size))
+        }
+    )
+
     /// Puts the id of a content file into the reply to an open that `reply` sends.
-    func with<Result>(_ backing: Int32?, _ reply: () -> Result) -> Result {
-        guard let backing else { return reply() }
+    func with<Result>(
+        _ backing: Int32?,
+        _ info: inout fuse_file_info,
+        _ reply: (inout fuse_file_info) -> Result
+    ) -> Result {
+        guard let backing else { return reply(&info) }
+        if cfuse_set_backing(&info, backing) { return reply(&info) }
         let thread = pthread_self()
         state.withLock { $0.backings[thread] = backing }
         pendingCount.add(1, ordering: .sequentiallyConsistent)
@@ -141,7 +151,7 @@ final class KernelProtocol: Sendable {
             pendingCount.subtract(1, ordering: .sequentiallyConsistent)
             state.withLock { _ = $0.backings.removeValue(forKey: thread) }
         }
-        return reply()
+        return reply(&info)
     }
 
     /// Which request this thread answers, if it is one of libfuse's.
