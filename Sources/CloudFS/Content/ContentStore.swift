@@ -125,7 +125,7 @@ final class ContentStore: Sendable {
         guard size <= copyLimit else { return nil }
         do throws(CloudFSError) {
             try copy.copyAll(of: file, size: size)
-        } catch  where error.code == .diskFull || error.code == .diskQuotaExceeded {
+        } catch  where error.isLackOfRoom {
             // Sending it is what makes room.
             return nil
         }

@@ -44,6 +44,9 @@ public struct CloudFSError: Error, Sendable, CustomStringConvertible {
 
     public let code: Code
 
+    /// Whether the local disk, or what the user may have of it, is used up.
+    var isLackOfRoom: Bool { code == .diskFull || code == .diskQuotaExceeded }
+
     /// What, which item, what to do: a sentence without a full stop.
     public let message: String
 

@@ -196,7 +196,7 @@ final class Hydrator: Sendable {
                 return nil
             } catch {
                 let isWorthIt =
-                    error.code == .diskFull
+                    error.isLackOfRoom
                     ? await makeRoom(for: rest) : await isWorthAnotherTry(error, file, origin)
                 guard isWorthIt, !Task.isCancelled,
                     files.clocks.elapsed() + delay < end
