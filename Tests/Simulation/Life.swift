@@ -39,6 +39,9 @@ final class Life: Sendable {
         self.onFailure = onFailure
     }
 
+    /// Read once: a start would spend a third of its time on it.
+    private static let types = MIMEDatabase.installed()
+
     /// Why programs of a process hear nothing more.
     struct Ended: Error {}
 
@@ -72,7 +75,11 @@ final class Life: Sendable {
             let pool = BlockingPool { work in
                 Scheduler.shared.run { Life.$current.withValue(self) { work() } }
             }
-            let surroundings = DriveParts.Surroundings(pool: pool, provider: provider)
+            let surroundings = DriveParts.Surroundings(
+                pool: pool,
+                provider: provider,
+                types: Self.types
+            )
             let device = device
             let logger = Logger(label: device) { [onFailure] _ in
                 TraceLog(device: device, onFailure: onFailure)

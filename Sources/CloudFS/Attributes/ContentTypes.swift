@@ -47,11 +47,6 @@ struct ContentTypes: Sendable {
         }
     }
 
-    /// The types that this machine's desktop knows, a drive's own, and a few common ones.
-    static func installed(declaring declared: [DeclaredType] = []) -> ContentTypes {
-        ContentTypes(.installed(), declaring: declared)
-    }
-
     private mutating func declare(_ type: DeclaredType) {
         let mime = type.mimeName
         for name in type.extensions {

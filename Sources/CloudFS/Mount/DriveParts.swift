@@ -27,6 +27,8 @@ final class DriveParts: Sendable {
         var pool = BlockingPool(name: "cloudfs-disk", width: blockingThreads)
         /// `nil` for the one that the configuration names.
         var provider: (any CloudProvider)?
+        /// `nil` for the types that the desktop has now.
+        var types: MIMEDatabase?
     }
 
     /// Opens the state directory, recovers from whatever happened before, and builds the engine.
@@ -95,7 +97,8 @@ final class DriveParts: Sendable {
             programs: programs,
             logger: logger
         ) { id, told in news.fetched(id, told) }
-        let contentTypes = ContentTypes.installed(
+        let contentTypes = ContentTypes(
+            surroundings.types ?? .installed(),
             declaring: configuration.types + configuration.packages.map(DeclaredType.package)
         )
         let packages = Packages(
