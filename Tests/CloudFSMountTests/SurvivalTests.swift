@@ -20,7 +20,7 @@ struct SurvivalTests {
     /// begun by one of its own.
     private static func program(_ name: String, _ body: String) -> String {
         """
-        import errno, fcntl, hashlib, mmap, os, pathlib, sqlite3, subprocess, sys
+        import errno, fcntl, hashlib, mmap, os, pathlib, sqlite3, subprocess, sys, time
         os.chdir(os.environ["DRIVE"])
         beside = pathlib.Path(os.environ["DRIVE"]).parent / "run"
         rounds = 0
@@ -39,7 +39,14 @@ struct SurvivalTests {
         while goes_on():
             with open("big", "wb") as file: file.write(data)
             subprocess.run(["cp", "big", "copy"], check=True)
-            assert open("copy", "rb").read() == data
+            if open("copy", "rb").read() != data:
+                # Which of the two is wrong, by how much, and whether it stays so.
+                for _ in range(3):
+                    for name in "big", "copy":
+                        there = open(name, "rb").read()
+                        print(name, os.stat(name), len(there), there == data[:len(there)])
+                    time.sleep(1)
+                raise AssertionError(f"round {rounds}")
         """,
         "saves": """
         while goes_on():

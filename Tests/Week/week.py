@@ -200,7 +200,7 @@ def figures():
     for name in os.listdir(STATE):
         if os.path.isdir(f"{STATE}/{name}"):
             found[f"files in {name}"] = count(f"{STATE}/{name}")
-    found["things in the state directory"] = len(os.listdir(STATE))
+    found |= {f"in the state directory: {name}": 1 for name in os.listdir(STATE)}
     found["things of the drive in the cloud"] = count(f"{cloud}/.cloudfs")
     sums = collections.Counter()
     for pid in PROCESSES: sums.update(process(pid))
