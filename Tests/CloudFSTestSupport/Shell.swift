@@ -203,6 +203,8 @@ public enum Shell {
     }
 
     public static func text(of path: String) -> String {
-        String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)
+        // To its end, also where the kernel writes it and it has no length.
+        let bytes = try? FileHandle(forReadingFrom: URL(filePath: path)).readToEnd()
+        return String(decoding: bytes ?? Data(), as: UTF8.self)
     }
 }
