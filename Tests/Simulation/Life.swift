@@ -39,7 +39,7 @@ final class Life: Sendable {
         self.onFailure = onFailure
     }
 
-    /// Read once: a start would spend a third of its time on it.
+    /// Read once: a start would spend more than half of its time on it.
     private static let types = MIMEDatabase.installed()
 
     /// Why programs of a process hear nothing more.

@@ -311,6 +311,7 @@ final class KernelProtocol: Sendable {
         if isResumable { Self.add(Layout.resends, to: reply + Layout.acceptedFlags2) }
         let usesPassthrough = passthrough.isWanted && hello.offers(Layout.passthrough)
         if usesPassthrough {
+            // Where libfuse knows of it, it has said the same.
             Self.add(Layout.passthrough, to: reply + Layout.acceptedFlags2)
             // Content files may be on a disk, but on no file system that is stacked on another.
             Self.add(1, to: reply + Layout.stackDepth)

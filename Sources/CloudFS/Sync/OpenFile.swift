@@ -134,6 +134,13 @@ final class OpenFile: Sendable {
             return direct.isUntouched || direct.sent?.agrees(with: direct.seen) == true
         }
 
+        /// How long the catalog should say that it is, in bytes; `nil` for a package, which is as
+        /// long as its tree.
+        ///
+        /// To be stored with whatever says that the cloud has the content: nobody looks at what is
+        /// clean after a crash, nor again at what is not unsaved any more.
+        var length: Int64? { isPackage ? nil : size }
+
         /// Whether a program has the file open, or mapped for writing.
         var isInUse: Bool { handles > 0 || direct?.isMapped == true }
 

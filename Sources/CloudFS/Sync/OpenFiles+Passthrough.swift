@@ -176,6 +176,7 @@ extension OpenFiles {
             let base = try writer.reader.base(of: id)
             guard state.hasNothingToSend(beside: base) else { return false }
             try writer.markClean(id)
+            if let length = state.length { try writer.setSize(length, of: id) }
             return true
         }
     }

@@ -284,11 +284,10 @@ extension RemoteApplier {
     ) throws(CloudFSError) -> [ItemChange] {
         let base = (state.base ?? BaseRecord(of: id, in: folder, remote)).with(remote)
         let isWritten = state.direct != nil
-        // The catalog may not know yet how long what was written is.
-        let size = state.size
+        let length = state.length
         try catalog.write { writer in
             try writer.setBase(base)
-            try writer.setSize(size, of: id)
+            if let length { try writer.setSize(length, of: id) }
             try writer.clearNewer(of: id)
             // While a program may write, a crash must find the item dirty.
             if !isWritten { try writer.markClean(id) }

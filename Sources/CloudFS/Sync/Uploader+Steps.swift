@@ -384,8 +384,7 @@ extension Uploader {
             let isTrue = state.changeCount == sent?.changeCount && state.writesInFlight == 0
             // While a program may write, a crash must find the item dirty.
             let isFinal = isTrue && state.direct == nil
-            // Nobody looks at what is clean after a crash: the catalog must know how long it is.
-            let size = state.isPackage ? nil : state.size
+            let length = state.length
             let (isSame, goesOn, newBase) = try catalog.write { writer in
                 let isSame = try writer.recordBase(
                     base,
@@ -393,8 +392,10 @@ extension Uploader {
                     at: self.clocks.now()
                 )
                 if isSame {
-                    if isFinal { try writer.markClean(file.id) }
-                    if isFinal, let size { try writer.setSize(size, of: file.id) }
+                    if isFinal {
+                        try writer.markClean(file.id)
+                        if let length { try writer.setSize(length, of: file.id) }
+                    }
                     try writer.clearMetadataChanged(file.id, unlessAfter: changed)
                     if let attributes { try writer.noteSent(attributes, of: file.id) }
                     if let remote { try self.learn(remote, of: file.id, writer) }
