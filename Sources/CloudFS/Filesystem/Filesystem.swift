@@ -137,8 +137,9 @@ final class Filesystem: Sendable {
 
     /// What `stat` shows; for a file in use its live size and times.
     func attributes(of record: ItemRecord) -> Attributes {
+        let live = liveExtent(of: record.item)
+        let record = live == nil ? upToDate(record) : record
         let item = record.item
-        let live = liveExtent(of: item)
         // The content of what is shown as a folder is nobody's to see.
         let size = item.isPackage ? 0 : live?.size ?? item.size
         return Attributes(
@@ -155,6 +156,23 @@ final class Filesystem: Sendable {
             changed: max(item.changed, live?.changed ?? item.changed),
             isCacheable: live?.isMappable != true
         )
+    }
+
+    /// The record of a file that is not in use, as the catalog has it now.
+    ///
+    /// It may have been in use when the record was read: what was written is in neither, if it was
+    /// let go of in between. Only files with changes can have been.
+    private func upToDate(_ record: ItemRecord) -> ItemRecord {
+        guard record.item.kind == .file, record.hasChangedContent else { return record }
+        do throws(CloudFSError) {
+            return try catalog.readFew { try $0.item(record.id) } ?? record
+        } catch {
+            logger.error(
+                "the record of a closed file cannot be read",
+                metadata: ["item.id": "\(record.id)", "error": "\(error)"]
+            )
+            return record
+        }
     }
 
     /// Size and times of a file in use, which the catalog may not know yet.
