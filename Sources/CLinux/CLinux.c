@@ -156,6 +156,23 @@ ssize_t clinux_fuse_read(int device, void *buffer, size_t size, void *userdata) 
     return count;
 }
 
+// By default it is ignored, and nothing here asks for urgent data of sockets.
+enum { INTERRUPT = SIGURG };
+
+static void do_nothing(int number) { (void)number; }
+
+void clinux_become_interruptible(void) {
+    // Without SA_RESTART: what waits is to return.
+    struct sigaction action = {.sa_handler = do_nothing};
+    sigaction(INTERRUPT, &action, NULL);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, INTERRUPT);
+    pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+}
+
+void clinux_interrupt(pthread_t thread) { pthread_kill(thread, INTERRUPT); }
+
 int clinux_keep_only(int descriptor) {
     if (unshare(CLONE_FILES) != 0) return -1;
     if (descriptor > STDERR_FILENO + 1

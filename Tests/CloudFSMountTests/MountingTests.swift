@@ -94,6 +94,31 @@ struct MountingTests {
         }
     }
 
+    /// As a container does that was started meanwhile.
+    @Test(.asRoot)
+    func `it ends although another namespace has a copy of its mount`() async throws {
+        try await TestDrive.with { drive in
+            let container = try drive.start(
+                """
+                cd /
+                exec unshare --mount --propagation private bash -c '
+                    cd "$DRIVE"
+                    echo 1 > "$SCRATCH/there"
+                    sleep 60
+                '
+                """
+            )
+            let sign = "\(drive.folder)/run/there"
+            try await eventually("there is a copy") { access(sign, F_OK) == 0 }
+            drive.mount.send(SIGTERM)
+            #expect(try await drive.mount.wait(within: .seconds(25)) == 0)
+            #expect(MountEntry.at(drive.path).isEmpty)
+            var statistics = statvfs()
+            let copy = "/proc/\(container.pid)/root\(drive.path)"
+            #expect(statvfs(copy, &statistics) != 0 && errno == ENOTCONN)
+        }
+    }
+
     @Test(.asRoot, .enabled(if: MountingTests.nobodyCanRun, "others cannot reach the binary"))
     func `another user than root mounts through fusermount3`() async throws {
         try await Self.asNobody(Self.userScript) { cloud in

@@ -94,6 +94,12 @@ void clinux_fuse_set_reader(clinux_fuse_reader reader);
 /// frame of Swift may be on their stack then, as nothing would be released on the way.
 ssize_t clinux_fuse_read(int device, void *buffer, size_t size, void *userdata);
 
+/// Lets `clinux_interrupt` end what the calling thread waits for, with EINTR.
+void clinux_become_interruptible(void);
+
+/// The thread must not have ended.
+void clinux_interrupt(pthread_t thread);
+
 /// Gives the calling thread descriptors of its own, of which the standard ones and `descriptor`
 /// stay open: 0, or -1 with errno.
 int clinux_keep_only(int descriptor);

@@ -30,6 +30,8 @@ final class FuseSession: Sendable {
         var mountpoint: Mountpoint?
         /// Which file system is ours, of those that may be mounted at the same place.
         var device: String?
+        /// The thread that waits for the end of libfuse's workers, while it does.
+        var loop: pthread_t?
         var isLeaving = false
     }
 
@@ -38,6 +40,8 @@ final class FuseSession: Sendable {
     /// Idle ones are kept, as libfuse advises: making threads costs more than keeping them.
     private static let workers: UInt32 = 16
     private static let patience = DispatchTimeInterval.seconds(10)
+    /// How long the kernel needs at most to close the connection of a drive that nobody has.
+    private static let usualEnd = DispatchTimeInterval.seconds(3)
 
     let notifier: KernelNotifier
     private let context: SessionContext
@@ -46,6 +50,8 @@ final class FuseSession: Sendable {
     private let changes: ChangeHub
     private let logger: Logger
     private let state = Mutex(State())
+    /// Signalled once.
+    private let loopEnd = DispatchSemaphore(value: 0)
 
     /// - Parameters:
     ///   - filesystem: What answers the requests.
@@ -205,11 +211,16 @@ final class FuseSession: Sendable {
     /// Runs libfuse's loop on this thread, and cleans up after it.
     private func loop(_ session: SharedPointer) -> Result<SessionEnd, CloudFSError> {
         Self.blockSignals()
+        clinux_become_interruptible()
+        let thread = pthread_self()
+        state.withLock { $0.loop = thread }
         let configuration = fuse_loop_cfg_create()
         fuse_loop_cfg_set_clone_fd(configuration, 0)
         fuse_loop_cfg_set_max_threads(configuration, Self.workers)
         let result = cfuse_session_loop(session.raw, configuration)
         fuse_loop_cfg_destroy(configuration)
+        state.withLock { $0.loop = nil }
+        loopEnd.signal()
 
         let end = leftOver()
         finish(session)
@@ -265,30 +276,43 @@ final class FuseSession: Sendable {
     // MARK: - Unmounting
 
     private func leave(_ mountpoint: Mountpoint) {
-        guard isOurs(mountpoint) else { return }
-        let number = mountpoint.unmount(lazily: false)
-        guard number != 0, isOurs(mountpoint) else { return }
-        logger.info(
-            "Programs still use the drive; it is taken from them.",
-            metadata: ["path": "\(mountpoint.path)"]
-        )
-        // Any request wakes a worker, which then sees that the session is over and ends the loop.
-        // Once detached the drive has no path, so its root is held open for that.
-        let root = open(mountpoint.path, CFUSE_O_PATH | O_DIRECTORY | O_CLOEXEC)
-        _ = mountpoint.unmount(lazily: true)
+        if isOurs(mountpoint), mountpoint.unmount(lazily: false) != 0, isOurs(mountpoint) {
+            logger.info(
+                "Programs still use the drive; it is taken from them.",
+                metadata: ["path": "\(mountpoint.path)"]
+            )
+            _ = mountpoint.unmount(lazily: true)
+        } else {
+            // Nobody uses it here, and the kernel ends the connection, and that the loop.
+            guard loopEnd.wait(timeout: .now() + Self.usualEnd) == .timedOut else { return }
+            logger.notice(
+                "The drive is mounted elsewhere too, in a container perhaps; it is taken from there.",
+                metadata: ["path": "\(mountpoint.path)"]
+            )
+        }
         // While requests are still answered: a notification that waited for one in the kernel
         // would keep the connection open for ever.
         notifier.close()
         context.ledger.waits.interruptAll()
         _ = notifier.waitUntilStopped(within: Self.patience)
+        endLoop()
+    }
+
+    /// Makes libfuse's loop return although the kernel keeps the connection open.
+    private func endLoop() {
         state.withLock { state in
             if let session = state.session { fuse_session_exit(session.raw) }
         }
-        guard root >= 0 else { return }
-        Self.keepOnly(root, logger)
-        var statistics = statvfs()
-        _ = fstatvfs(root, &statistics)
-        close(root)
+        // More than once: it may have looked at the session just before, and wait just after.
+        while interruptLoop() { _ = loopEnd.wait(timeout: .now() + .milliseconds(20)) }
+    }
+
+    private func interruptLoop() -> Bool {
+        state.withLock { state in
+            guard let loop = state.loop else { return false }
+            clinux_interrupt(loop)
+            return true
+        }
     }
 
     private func isOurs(_ mountpoint: Mountpoint) -> Bool {
