@@ -75,6 +75,11 @@ def walk(root: str, skipping: str | None = None) -> Nodes:
     return nodes
 
 
+def contents(nodes: Nodes) -> set[int]:
+    """The hashes of all files' bytes."""
+    return {hash(node.data) for node in nodes.values() if node.kind == "file"}
+
+
 def describe(node: Node | None) -> str:
     """A node in a few words."""
     if node is None:
@@ -129,8 +134,8 @@ class Tree:
         self.pending: tuple[Nodes, tuple[str, bytes] | None] | None = None
         # What a power failure may go back to, oldest first.
         self.past: list[Nodes] = [{}]
-        # Every state of any file between two calls.
-        self.whole: set[bytes] = set()
+        # Every state of any file between two calls, by its hash: they are many, and some large.
+        self.whole: set[int] = set()
         self.calls = 0
         self.conflicts = 0
         self.is_stopped: Callable[[], bool] = lambda: False
@@ -148,7 +153,7 @@ class Tree:
     def settle(self, after: Nodes) -> None:
         """Takes over what has happened."""
         self.nodes, self.pending = after, None
-        self.whole.update(node.data for node in after.values() if node.kind == "file")
+        self.whole |= contents(after)
         self.calls += 1
         if self.power:
             self.past.append(after)
@@ -266,7 +271,7 @@ class Tree:
             self.check_kill(found)
         else:
             found = self.check_cut(found)
-        self.whole.update(node.data for node in found.values() if node.kind == "file")
+        self.whole |= contents(found)
         self.nodes = {path: node._replace(flushed=True) for path, node in found.items()}
         self.pending, self.past = None, [self.nodes]
 
@@ -322,7 +327,7 @@ class Tree:
         there = {path: node for path, node in walk(os.fspath(cloud)).items()
                  if node.kind == "file"}
         for path, node in there.items():
-            if node.data in self.whole:
+            if hash(node.data) in self.whole:
                 continue
             if self.pending and self.pending[1] and not replaced(path):
                 # The write that was in flight may have been sent in part.
@@ -332,4 +337,4 @@ class Tree:
             raise Failure(f"the cloud has a state of {self.name}/{path} that there never was: "
                           + describe(node))
         # No daemon runs: what was sent before is there, and what will be is what is here.
-        self.whole = {node.data for node in [*there.values(), *self.nodes.values()]}
+        self.whole = contents(there) | contents(self.nodes)

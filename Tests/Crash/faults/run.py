@@ -274,8 +274,9 @@ class Run:
         allowed = set() if kind.area in ("cloud", BUCKET) else SEEN[kind.error]
         if kind.area in ("cloud", "any", BUCKET):
             allowed = allowed | SEEN_OF_CLOUD
-        # A listing has no less to give: it fails.
-        is_listing = self.page.first.startswith("getdents64")
+        # A listing has no less to give: it fails. Lasting faults may come to one after the first.
+        is_listing = self.page.first.startswith("getdents64") or (
+            kind.lasts and kind.area == "cloud")
         if kind.manner == "short" and kind.area != BUCKET and not is_listing:
             allowed = set()
         for step in self.steps:
