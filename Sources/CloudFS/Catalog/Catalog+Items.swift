@@ -79,13 +79,15 @@ extension CatalogReader {
             case .listed: ("INDEXED BY name_order", "id")
             case .named: ("", "name")
             }
+        // A join with the item's own name would be sorted, as SQLite does not know that it is one:
+        // all siblings for the next few.
         let statement = try database.cachedStatement(
             sql: """
                 SELECT item.id, item.size, item.residency
-                FROM name AS own JOIN name \(index)
-                    ON name.parent = own.parent AND name.\(column) > own.\(column)
-                JOIN item ON item.id = name.item AND item.kind = 1
-                WHERE own.item = ? ORDER BY name.\(column) LIMIT ?
+                FROM name \(index) CROSS JOIN item ON item.id = name.item AND item.kind = 1
+                WHERE name.parent = (SELECT parent FROM name WHERE item = ?1)
+                    AND name.\(column) > (SELECT \(column) FROM name WHERE item = ?1)
+                ORDER BY name.\(column) LIMIT ?2
                 """
         )
         return try DatabaseRow.all(statement, arguments: [item.rawValue, limit]) { row in

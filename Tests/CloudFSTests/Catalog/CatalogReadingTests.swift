@@ -1,4 +1,6 @@
 import Dispatch
+import GRDB
+import GRDBSQLite
 import Testing
 
 @testable import CloudFS
@@ -28,6 +30,41 @@ import Testing
         try await writing
         #expect(!catalog.isBusy)
         #expect(try size() == 7)
+    }
+
+    @Test(arguments: FolderOrder.allCases)
+    func `what follows a file costs the same in a large folder`(order: FolderOrder) throws {
+        let fixture = try CatalogFixture()
+        let ids = try (1_000..<2_000).map { try fixture.addFile("file\($0)") }
+        let (few, many, found) = try fixture.catalog.read { reader in
+            var found: [SiblingRecord] = []
+            let few = try Self.steps(on: reader.database) {
+                found = try reader.files(after: ids[989], order: order, limit: 8)
+            }
+            let many = try Self.steps(on: reader.database) {
+                found += try reader.files(after: ids[0], order: order, limit: 8)
+            }
+            return (few, many, found)
+        }
+        #expect(found.map(\.id) == Array(ids[990...997] + ids[1...8]))
+        #expect(many <= 2 * few, "\(many) steps, and \(few) near the end")
+    }
+
+    /// How many instructions SQLite's machine takes, by tens.
+    private static func steps(on database: Database, _ body: () throws -> Void) rethrows -> Int {
+        var count = 0
+        try withUnsafeMutablePointer(to: &count) { count in
+            let connection = database.sqliteConnection
+            sqlite3_progress_handler(connection, 10, { CatalogReadingTests.count($0) }, count)
+            defer { sqlite3_progress_handler(connection, 0, nil, nil) }
+            try body()
+        }
+        return count
+    }
+
+    private static func count(_ counter: UnsafeMutableRawPointer?) -> CInt {
+        counter?.assumingMemoryBound(to: Int.self).pointee += 1
+        return 0
     }
 
     @Test(.timeLimit(.minutes(1)))
