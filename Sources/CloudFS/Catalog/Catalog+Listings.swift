@@ -114,14 +114,17 @@ extension CatalogReader {
         ).map { ItemID($0) }
     }
 
-    /// The folders of the cloud whose children are known, in the order they became known.
+    /// The folders whose children are known, in the order they became known: those that the cloud
+    /// has, or may have without this machine having heard of it.
     func listedFolders(after id: ItemID, through last: ItemID, limit: Int) throws -> [ItemID] {
         try Int64.fetchAll(
             database.cachedStatement(
                 sql: """
-                    SELECT item.id FROM item JOIN base ON base.item = item.id
-                    WHERE item.kind = 2 AND item.is_listed = 1 AND item.id > ? AND item.id <= ?
-                    ORDER BY item.id LIMIT ?
+                    SELECT id FROM item
+                    WHERE kind = 2 AND is_listed = 1 AND id > ? AND id <= ?
+                        AND (EXISTS (SELECT 1 FROM base WHERE base.item = item.id)
+                            OR EXISTS (SELECT 1 FROM sent WHERE sent.item = item.id))
+                    ORDER BY id LIMIT ?
                     """
             ),
             arguments: [id.rawValue, last.rawValue, limit]

@@ -286,7 +286,7 @@ final class FuseSession: Sendable {
             // Nobody uses it here, and the kernel ends the connection, and that the loop.
             guard loopEnd.wait(timeout: .now() + Self.usualEnd) == .timedOut else { return }
             logger.notice(
-                "The drive is mounted elsewhere too, in a container perhaps; it is taken from there.",
+                "The drive is mounted elsewhere too, by a container perhaps; it is taken away.",
                 metadata: ["path": "\(mountpoint.path)"]
             )
         }

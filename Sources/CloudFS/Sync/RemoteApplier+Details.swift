@@ -21,7 +21,11 @@ extension RemoteApplier {
     func lookAtSketches(of folder: ItemID) async throws(CloudFSError) -> Bool {
         let mark = mutations.beginListing()
         defer { mutations.endListing() }
-        guard let listing = try await pool.engine({ try self.begin(folder, .few, mark) }) else {
+        guard
+            case .begun(let listing) = try await pool.engine({
+                try self.begin(folder, .few, mark)
+            })
+        else {
             return false
         }
         var hasOthers = false
@@ -129,7 +133,7 @@ extension RemoteApplier {
             }
         }
         guard let folder,
-            let listing = try await pool.engine({ try self.begin(folder, .few, mark) })
+            case .begun(let listing) = try await pool.engine({ try self.begin(folder, .few, mark) })
         else { return nil }
         return try await take([remote], of: listing) ? folder : nil
     }

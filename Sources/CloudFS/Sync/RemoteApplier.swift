@@ -108,8 +108,11 @@ final class RemoteApplier: Sendable {
     ) async throws(CloudFSError) -> Outcome {
         let mark = mutations.beginListing()
         defer { mutations.endListing() }
-        guard var listing = try await pool.engine({ try self.begin(folder, depth, mark) }) else {
-            return Outcome()
+        var listing: Listing
+        switch try await pool.engine({ try self.begin(folder, depth, mark) }) {
+        case .begun(let begun): listing = begun
+        case .isDeleted: return Outcome()
+        case .isOnItsWay: return Outcome(isBlurred: true)
         }
         let start = listing.first
         do throws(CloudFSError) {
@@ -161,29 +164,39 @@ final class RemoteApplier: Sendable {
         var outcome = Outcome()
     }
 
-    /// - Returns: `nil` for a folder that was deleted here: what is in it is found when its
-    ///   deletion is sent.
+    enum Beginning: Sendable {
+        case begun(Listing)
+        /// Deleted here: what is in it is found when its deletion is sent.
+        case isDeleted
+        /// Made here, and whether the cloud has it is not known yet: if so, somebody else may have
+        /// put something into it, of which the feed tells no more.
+        case isOnItsWay
+    }
+
     func begin(
         _ folder: ItemID,
         _ depth: Depth,
         _ mark: UInt64
-    ) throws(CloudFSError) -> Listing? {
+    ) throws(CloudFSError) -> Beginning {
         try catalog.read { reader in
             let path = try reader.remotePath(of: folder)
             let record = try reader.item(folder)
-            guard try reader.isKept(folder) else { return nil }
+            guard try reader.isKept(folder) else { return .isDeleted }
             guard let path, let record else {
+                if try reader.sent(of: folder) != nil { return .isOnItsWay }
                 throw CloudFSError(.notFound, "the cloud does not have the folder", item: folder)
             }
             let first = record.isListed ? nil : try reader.listingPage(of: folder)
-            return Listing(
-                folder: folder,
-                path: path,
-                depth: depth,
-                mark: mark,
-                isFirst: !record.isListed,
-                isNew: try !record.isListed && first == nil && !reader.hasBases(in: folder),
-                first: first
+            return .begun(
+                Listing(
+                    folder: folder,
+                    path: path,
+                    depth: depth,
+                    mark: mark,
+                    isFirst: !record.isListed,
+                    isNew: try !record.isListed && first == nil && !reader.hasBases(in: folder),
+                    first: first
+                )
             )
         }
     }
