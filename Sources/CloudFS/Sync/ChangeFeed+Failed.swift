@@ -22,6 +22,19 @@ extension ChangeFeed {
     func noteFailed(_ folders: [ItemID]) {
         if failed.add(folders, at: clocks.elapsed()) { needComparison() }
     }
+
+    /// Sees to it that new folders are listed although the listing failed that has brought them on
+    /// an earlier page: the next one takes them for known.
+    func noteUnlistedLeft() async {
+        do {
+            let unlisted = try await pool.engine {
+                try self.catalog.read { try $0.unlistedFolders(after: ItemID(0), limit: 1) }
+            }
+            if !unlisted.isEmpty { scanNeeded.raise() }
+        } catch {
+            logger.error("folders to list cannot be found", metadata: ["error": "\(error)"])
+        }
+    }
 }
 
 /// What is to be compared again some time after it failed: later, the more often it did.

@@ -329,6 +329,7 @@ final class ChangeFeed: Sendable {
                     return .success(outcome)
                 } catch {
                     if error.code == .notFound { self.noteSkipped([], in: folder) }
+                    await self.noteUnlistedLeft()
                     return .failure(error)
                 }
             }
