@@ -255,9 +255,9 @@ struct EmbeddedFoundItem: Sendable {
         do {
             let reader = try EmbeddedSystem.reopen(descriptor, flags: O_RDONLY | O_NONBLOCK)
             // A program that is starting another one shares its descriptors with it for a moment.
-            for _ in 0..<Self.writerLooks {
+            for pause in Self.writerPauses {
                 guard clinux_has_writers(reader.rawValue) == 1 else { return false }
-                usleep(Self.writerPause)
+                usleep(pause)
             }
             return true
         } catch {
@@ -265,9 +265,8 @@ struct EmbeddedFoundItem: Sendable {
         }
     }
 
-    private static let writerLooks = 5
-    /// In microseconds.
-    private static let writerPause: UInt32 = 5_000
+    /// In microseconds: on a busy machine that moment is long.
+    private static let writerPauses: [UInt32] = [5_000, 10_000, 20_000, 40_000, 80_000]
 
     /// The item as the cloud has it now; `nil` for what has no place in a cloud.
     func remoteItem(of container: String) throws(EmbeddedFailure) -> RemoteItem? {
