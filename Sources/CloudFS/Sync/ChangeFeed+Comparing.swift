@@ -65,7 +65,7 @@ extension ChangeFeed {
         noteRefused(refused)
         if !sketched.isEmpty { noteSketches(in: sketched) }
         missing.removeAll { $0.items.isEmpty }
-        if !missing.isEmpty, applier.provider.capabilities.contains(.stableIDs) {
+        if !missing.isEmpty, applier.hasStableIDs {
             // What is missing may have moved into a folder that was not listed, which is repeated,
             if let failure { throw failure }
             // or that is new and being listed elsewhere.
@@ -110,6 +110,21 @@ extension ChangeFeed {
                 metadata: ["folder.id": "\(folder)", "error": "\(error)"]
             )
         }
+    }
+
+    /// Looks by itself at an item that has left a folder which was removed here, and which the
+    /// cloud still has there: such a folder is not listed before its removal is sent, and that
+    /// waits for the item to have left it in the cloud too.
+    func lookAtLeft(_ id: ItemID) async throws(CloudFSError) {
+        guard let gone = try await applier.takeOverLeft(id), let folder = gone.parent else {
+            return
+        }
+        var missing = [Missing(folder: folder, items: [gone])]
+        if applier.hasStableIDs {
+            try await scanUnlisted(isPatient: false)
+            missing = withoutSkipped(missing)
+        }
+        try await remove(missing)
     }
 
     /// Lists folders whose places are known now, and were not when they were to be listed.

@@ -229,7 +229,7 @@ extension RemoteApplier {
             let (base, isStill) = try catalog.read { reader in
                 let base = try reader.base(of: id)
                 let isStill =
-                    isOnTheMove
+                    isOnTheMove && hasStableIDs
                     ? base?.remoteID == remote.id
                     : try reader.isWhatIs(at: remote.name, in: folder, id)
                 return (base, isStill)

@@ -57,6 +57,9 @@ final class RemoteApplier: Sendable {
 
     var catalog: Catalog { files.catalog }
 
+    /// Whether the cloud tells where an item was that is elsewhere now.
+    var hasStableIDs: Bool { provider.capabilities.contains(.stableIDs) }
+
     init(
         files: OpenFiles,
         provider: any CloudProvider,
@@ -245,7 +248,7 @@ final class RemoteApplier: Sendable {
         if !unknown.isEmpty { listing.outcome.hasHidden = true }
         if !page.unreadable.isEmpty { listing.hasUnreadable = true }
         var compared = Comparison()
-        if listing.isNew, !provider.capabilities.contains(.stableIDs) {
+        if listing.isNew, !hasStableIDs {
             compared.new = page.items
         } else {
             compared = try await pool.engine { try self.compare(page.items, in: folder) }
@@ -356,9 +359,17 @@ final class RemoteApplier: Sendable {
         since mark: UInt64,
         _ reader: CatalogReader
     ) throws -> Bool {
-        guard try reader.remotePath(of: folder) == path, try reader.isKept(folder) else {
-            return false
-        }
+        try reader.isKept(folder) && isUnmoved(folder, at: path, since: mark, reader)
+    }
+
+    /// The same, whether or not it was deleted here.
+    func isUnmoved(
+        _ folder: ItemID,
+        at path: RemotePath,
+        since mark: UInt64,
+        _ reader: CatalogReader
+    ) throws -> Bool {
+        guard try reader.remotePath(of: folder) == path else { return false }
         var current: ItemID? = folder
         while let id = current {
             if mutations.blurs(id, since: mark) { return false }
@@ -379,7 +390,7 @@ final class RemoteApplier: Sendable {
         _ items: [RemoteItem],
         in folder: ItemID
     ) throws(CloudFSError) -> Comparison {
-        let hasStableIDs = provider.capabilities.contains(.stableIDs)
+        let hasStableIDs = hasStableIDs
         return try catalog.read { reader in
             var result = Comparison()
             let bases = try reader.bases(named: items.map(\.name.bytes), in: folder)

@@ -1,0 +1,66 @@
+/// Items that have left a folder which was removed here, and that the cloud still has in it.
+extension RemoteApplier {
+    /// Takes over the cloud's version of a file that has left a folder which was removed here.
+    ///
+    /// One that was edited here too is left as it is: both versions would need a place, and the one
+    /// that the cloud has is being removed.
+    /// - Returns: What was known of the item, if the cloud does not have it there any more.
+    func takeOverLeft(_ id: ItemID) async throws(CloudFSError) -> BaseRecord? {
+        let mark = mutations.beginListing()
+        defer { mutations.endListing() }
+        let left = try await pool.engine {
+            try self.catalog.read { try $0.left(id, mark: mark) }
+        }
+        guard let (base, path, listing) = left else { return nil }
+        do throws(CloudFSError) {
+            let remote = try await provider.item(at: path)
+            // Else something has the place that is not it.
+            if remote.kind == .file, !hasStableIDs || remote.id == base.remoteID {
+                guard remote.version.content != base.version.content else { return nil }
+                try await applyContent(of: id, remote, of: listing, isOnTheMove: true)
+                return nil
+            }
+        } catch  where error.code == .notFound || error.code == .notDirectory {
+            logger.debug("not in its old place", metadata: ["item.id": "\(id)"])
+        }
+        return try await isGone(base, from: listing) ? base : nil
+    }
+
+    /// Whether an item that is not in its old place was not moved by this machine meanwhile.
+    private func isGone(
+        _ base: BaseRecord,
+        from listing: Listing
+    ) async throws(CloudFSError) -> Bool {
+        // Where folders are moved in many steps it may be between two places.
+        guard provider.capabilities.contains(.folderMove) else { return false }
+        let isUnmoved = try await pool.engine {
+            try self.catalog.read {
+                try self.isUnmoved(listing.folder, at: listing.path, since: listing.mark, $0)
+            }
+        }
+        return isUnmoved && !mutations.blurs(base.item, at: base.place, since: listing.mark)
+    }
+}
+
+extension CatalogReader {
+    /// A file that has a name here and is still known in a folder that was removed here: what is
+    /// known of it, where the cloud has it, and the folder to look into.
+    fileprivate func left(
+        _ id: ItemID,
+        mark: UInt64
+    ) throws -> (BaseRecord, RemotePath, RemoteApplier.Listing)? {
+        guard let base = try base(of: id), let folder = base.parent, try !isKept(folder),
+            try name(of: id) != nil, try item(id)?.item.kind == .file,
+            let path = try remotePath(of: id), let above = try remotePath(of: folder)
+        else { return nil }
+        let listing = RemoteApplier.Listing(
+            folder: folder,
+            path: above,
+            depth: .few,
+            mark: mark,
+            isFirst: false,
+            isNew: false
+        )
+        return (base, path, listing)
+    }
+}
