@@ -51,7 +51,8 @@ public enum DeadMounts {
             answer.isThere.signal()
         }
         guard answer.isThere.wait(timeout: .now() + 1) == .success else { return false }
-        return answer.reason.withLock { $0 } == ENOTCONN
+        // The other one is said to who waits for an answer in that moment.
+        return [ENOTCONN, ECONNABORTED].contains(answer.reason.withLock { $0 })
     }
 
     private final class Answer: Sendable {

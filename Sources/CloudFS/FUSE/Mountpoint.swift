@@ -66,7 +66,7 @@ struct Mountpoint: Sendable {
     private func removeDeadDrives() throws(CloudFSError) {
         // `statvfs`, because the kernel answers `stat` of a root it knows by itself.
         var status = statvfs()
-        while statvfs(path, &status) != 0, Glibc.errno == ENOTCONN,
+        while statvfs(path, &status) != 0, [ENOTCONN, ECONNABORTED].contains(Glibc.errno),
             try MountTable.top(at: path)?.type == Self.typeName
         {
             guard unmount(lazily: true) == 0 else { throw Self.unusable(path, ENOTCONN) }

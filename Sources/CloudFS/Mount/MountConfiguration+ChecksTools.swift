@@ -48,7 +48,9 @@ extension MountConfiguration.Checks {
             answer.isThere.signal()
         }
         guard answer.isThere.wait(timeout: .now() + 3) == .success else { return .silence }
-        return answer.reason.withLock { $0 } == ENOTCONN ? .death : .answer
+        // The other one is said to who waits for an answer in that moment.
+        let isCut = [ENOTCONN, ECONNABORTED].contains(answer.reason.withLock { $0 })
+        return isCut ? .death : .answer
     }
 
     private final class Answer: Sendable {
