@@ -329,7 +329,8 @@ final class ChangeFeed: Sendable {
                     return .success(outcome)
                 } catch {
                     if error.code == .notFound { self.noteSkipped([], in: folder) }
-                    await self.noteUnlistedLeft()
+                    // Else it is this folder's own, which is tried less and less often.
+                    if error.isOfConnection { await self.noteUnlistedLeft() }
                     return .failure(error)
                 }
             }
