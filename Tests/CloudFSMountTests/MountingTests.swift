@@ -94,6 +94,31 @@ struct MountingTests {
         }
     }
 
+    /// Whoever waits for an answer in that moment is told something else than who asks later.
+    @Test func `a daemon that dies while it is asked is replaced`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("a", "1") }) { drive in
+            let processes = [try #require(drive.mount.worker), try #require(drive.mount.pid)]
+            for process in processes { kill(process, SIGSTOP) }
+            let mounting = try ChildProcess(
+                drive.mount.command.filter { $0 != "-f" },
+                environment: drive.environment,
+                output: "/dev/null",
+                errors: "/dev/null"
+            )
+            let threads = "/proc/\(mounting.pid)/task"
+            try await eventually("it is asked") {
+                try FileManager.default.contentsOfDirectory(atPath: threads).contains {
+                    Shell.text(of: "\(threads)/\($0)/wchan").contains("request_wait_answer")
+                }
+            }
+            for process in processes { kill(process, SIGKILL) }
+            #expect(try await mounting.wait(within: .seconds(15)) == 0)
+            #expect(try await drive.text("a") == "1")
+            try await drive.run("cd /; fusermount3 -u \"$DRIVE\"")
+            _ = try await drive.mount.wait()
+        }
+    }
+
     /// As a container does that was started meanwhile.
     @Test(.asRoot)
     func `it ends although another namespace has a copy of its mount`() async throws {
