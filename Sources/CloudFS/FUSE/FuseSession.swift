@@ -284,7 +284,9 @@ final class FuseSession: Sendable {
             _ = mountpoint.unmount(lazily: true)
         } else {
             // Nobody uses it here, and the kernel ends the connection, and that the loop.
-            guard loopEnd.wait(timeout: .now() + Self.usualEnd) == .timedOut else { return }
+            guard loopEnd.wait(timeout: .now() + Self.usualEnd) == .timedOut, isLooping else {
+                return
+            }
             logger.notice(
                 "The drive is mounted elsewhere too, by a container perhaps; it is taken away.",
                 metadata: ["path": "\(mountpoint.path)"]
@@ -306,6 +308,8 @@ final class FuseSession: Sendable {
         // More than once: it may have looked at the session just before, and wait just after.
         while interruptLoop() { _ = loopEnd.wait(timeout: .now() + .milliseconds(20)) }
     }
+
+    private var isLooping: Bool { state.withLock { $0.loop != nil } }
 
     private func interruptLoop() -> Bool {
         state.withLock { state in

@@ -115,8 +115,8 @@ extension ChangeFeed {
     /// Looks by itself at an item that has left a folder which was removed here, and which the
     /// cloud still has there: such a folder is not listed before its removal is sent, and that
     /// waits for the item to have left it in the cloud too.
-    func lookAtLeft(_ id: ItemID) async throws(CloudFSError) {
-        guard let gone = try await applier.takeOverLeft(id), let folder = gone.parent else {
+    func lookAtDeparted(_ id: ItemID) async throws(CloudFSError) {
+        guard let gone = try await applier.takeOverDeparted(id), let folder = gone.parent else {
             return
         }
         var missing = [Missing(folder: folder, items: [gone])]

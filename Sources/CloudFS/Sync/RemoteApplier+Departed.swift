@@ -1,17 +1,17 @@
-/// Items that have left a folder which was removed here, and that the cloud still has in it.
+/// Files that have left a folder which was removed here, and that the cloud still has in it.
 extension RemoteApplier {
     /// Takes over the cloud's version of a file that has left a folder which was removed here.
     ///
     /// One that was edited here too is left as it is: both versions would need a place, and the one
     /// that the cloud has is being removed.
     /// - Returns: What was known of the item, if the cloud does not have it there any more.
-    func takeOverLeft(_ id: ItemID) async throws(CloudFSError) -> BaseRecord? {
+    func takeOverDeparted(_ id: ItemID) async throws(CloudFSError) -> BaseRecord? {
         let mark = mutations.beginListing()
         defer { mutations.endListing() }
-        let left = try await pool.engine {
-            try self.catalog.read { try $0.left(id, mark: mark) }
+        let departed = try await pool.engine {
+            try self.catalog.read { try $0.departed(id, mark: mark) }
         }
-        guard let (base, path, listing) = left else { return nil }
+        guard let (base, path, listing) = departed else { return nil }
         do throws(CloudFSError) {
             let remote = try await provider.item(at: path)
             // Else something has the place that is not it.
@@ -45,7 +45,7 @@ extension RemoteApplier {
 extension CatalogReader {
     /// A file that has a name here and is still known in a folder that was removed here: what is
     /// known of it, where the cloud has it, and the folder to look into.
-    fileprivate func left(
+    fileprivate func departed(
         _ id: ItemID,
         mark: UInt64
     ) throws -> (BaseRecord, RemotePath, RemoteApplier.Listing)? {

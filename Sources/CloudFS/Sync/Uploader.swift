@@ -279,7 +279,7 @@ final class Uploader: Sendable {
                 refreshes += 1
                 last = nil
                 try await look(at: facts)
-                try await feed.lookAtLeft(id)
+                try await feed.lookAtDeparted(id)
             }
         }
     }
