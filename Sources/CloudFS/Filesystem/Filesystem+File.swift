@@ -120,8 +120,7 @@ extension Filesystem {
         if program.purpose.isPersons { recents?.noteUse() }
         let isWritable = OpenFlags.isWritable(flags)
         let (generation, isAbsent) = file.state.withLock { state in
-            state.handles += 1
-            if isWritable { state.writers += 1 }
+            state.noteOpened(isWritable: isWritable, at: clocks.now())
             return (state.generation, state.plan != nil)
         }
         if !isWritable, !program.isRefused {

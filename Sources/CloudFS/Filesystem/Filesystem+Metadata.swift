@@ -70,17 +70,19 @@ extension Filesystem {
         let notBefore = notBefore
         let modified = changes.modified?.moment(now)
         if let modified { try setModified(modified, of: id) }
+        let accessed = changes.accessed?.moment(now)
+        if let accessed { files.live(id)?.state.withLock { $0.accessed = accessed } }
         defer { uploader.noteChange() }
         let linked = try catalog.write { writer in
             let record = try writer.reader.existing(id)
-            if changes.accessed != nil { files.noteAccessSet(of: id) }
+            if accessed != nil { files.noteAccessSet(of: id) }
             try writer.setMetadata(
                 of: id,
                 permissions: changes.permissions(of: record.item),
                 userID: changes.userID,
                 groupID: changes.groupID,
                 modified: modified,
-                accessed: changes.accessed?.moment(now),
+                accessed: accessed,
                 at: now
             )
             let isOnlyAccess =
@@ -92,8 +94,6 @@ extension Filesystem {
             return try Self.linked(id, writer.reader)
         }
         files.noteSetID(linked.record.item.metadata.hasSetID, of: id)
-        // A time that was set before, and not stored yet, is none any more.
-        if changes.accessed != nil { files.live(id)?.state.withLock { $0.accessed = nil } }
         return linked
     }
 

@@ -74,7 +74,8 @@ final class OpenFile: Sendable {
         var size: Int64 = 0
         var modified = Timestamp(nanoseconds: 0)
         var changed = Timestamp(nanoseconds: 0)
-        /// A time of the last access that a program has set and the catalog does not know yet.
+        /// The time of the last access, if a program has set one since the file came into use; the
+        /// catalog may not know it yet.
         var accessed: Timestamp?
         /// The version in the cloud that absent bytes are fetched from.
         var base: BaseRecord?
@@ -158,6 +159,13 @@ final class OpenFile: Sendable {
         mutating func newWaiter() -> HydrationPlan.WaiterID {
             defer { nextWaiter += 1 }
             return HydrationPlan.WaiterID(rawValue: nextWaiter)
+        }
+
+        /// Notes a new handle, which is an access.
+        mutating func noteOpened(isWritable: Bool, at now: Timestamp) {
+            handles += 1
+            if isWritable { writers += 1 }
+            accessed = accessed.map { max($0, now) }
         }
 
         /// Notes a local change of content or times.

@@ -271,7 +271,6 @@ extension OpenFiles {
             }
         }
         state.hasUnsavedChange = false
-        state.accessed = nil
         state.queuedFor = notBefore
         try FaultPoint.flushStored.pass()
     }
