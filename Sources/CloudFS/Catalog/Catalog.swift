@@ -16,6 +16,8 @@ final class Catalog: Sendable {
     private let reserve: CatalogReserve
     /// How many transactions that take long run, or wait for their turn.
     private let longWrites = Atomic(0)
+    /// The same for those that do not.
+    private let shortWrites = Atomic(0)
     /// Since when one runs, in nanoseconds; 0 when none does.
     private let writingSince = Atomic<UInt64>(0)
     /// For how long a transaction may run to be waited for, in nanoseconds: one that moves the log
@@ -92,6 +94,11 @@ final class Catalog: Sendable {
         return since != 0 && DispatchTime.now().uptimeNanoseconds - since > Self.patience
     }
 
+    /// Whether others wait for their turn: a long transaction that can be two should end.
+    ///
+    /// - Precondition: Called in a long one.
+    var isAwaited: Bool { shortWrites.load(ordering: .relaxed) > 0 }
+
     /// Runs `body` in one transaction, which is committed when it returns and undone if it throws.
     ///
     /// - Parameter isLong: Whether it changes more than a few rows.
@@ -99,8 +106,8 @@ final class Catalog: Sendable {
         isLong: Bool = false,
         _ body: (CatalogWriter) throws -> Value
     ) throws(CloudFSError) -> Value {
-        if isLong { longWrites.add(1, ordering: .relaxed) }
-        defer { if isLong { longWrites.subtract(1, ordering: .relaxed) } }
+        note(1, isLong: isLong)
+        defer { note(-1, isLong: isLong) }
         let begin = DispatchTime.now().uptimeNanoseconds
         // The next one may have begun already.
         defer { _ = writingSince.compareExchange(expected: begin, desired: 0, ordering: .relaxed) }
@@ -119,6 +126,14 @@ final class Catalog: Sendable {
                     return value
                 }
             }
+        }
+    }
+
+    private func note(_ difference: Int, isLong: Bool) {
+        if isLong {
+            longWrites.add(difference, ordering: .relaxed)
+        } else {
+            shortWrites.add(difference, ordering: .relaxed)
         }
     }
 

@@ -13,6 +13,8 @@ struct PageChanges {
         var hasWanted = false
         /// Whether the folder counts as listed now.
         var isMarked = false
+        /// How many entries were looked at, from the first on.
+        var count = 0
     }
 
     let applier: RemoteApplier
@@ -26,6 +28,9 @@ struct PageChanges {
     private var hasRearranged = false
 
     private var reader: CatalogReader { writer.reader }
+
+    /// How many entries a transaction is good for whoever waits: as many as take a millisecond.
+    private static let fewest = 32
 
     init(
         applier: RemoteApplier,
@@ -41,6 +46,7 @@ struct PageChanges {
         self.moves = moves
     }
 
+    /// Applies entries in their order: all, or at least some if somebody waits for the catalog.
     mutating func apply(_ items: [RemoteItem]) throws {
         let record = try reader.existing(folder)
         let isPinned = try reader.effectivePolicy(of: folder) == .pinned
@@ -49,6 +55,8 @@ struct PageChanges {
         let bases = try reader.bases(named: names, in: folder)
         var taken = try reader.taken(names, in: folder)
         for item in items {
+            if result.count >= Self.fewest, applier.catalog.isAwaited { break }
+            result.count += 1
             let name = item.name.bytes
             let place = RemoteMutations.Place(parent: folder, name: name)
             guard !applier.mutations.blurs(place, since: mark) else {

@@ -81,12 +81,15 @@ extension RemoteApplier {
         of listing: Listing
     ) async throws(CloudFSError) -> Bool {
         let others = try await pool.engine { try self.forgetOthers(items, in: listing.folder) }
-        let known = items.filter { !others.contains($0.name) }
-        guard !known.isEmpty else { return !others.isEmpty }
-        let changed = try await pool.engine { try self.apply(known, of: listing) }
-        hub.publish(changed.changes)
-        for (id, remote) in changed.contents {
-            try await applyContent(of: id, remote, of: listing)
+        var rest = items.filter { !others.contains($0.name) }
+        while !rest.isEmpty {
+            let coming = rest
+            let changed = try await pool.engine { try self.apply(coming, of: listing) }
+            rest.removeFirst(changed.count)
+            hub.publish(changed.changes)
+            for (id, remote) in changed.contents {
+                try await applyContent(of: id, remote, of: listing)
+            }
         }
         return !others.isEmpty
     }

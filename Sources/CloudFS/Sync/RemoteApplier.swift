@@ -281,10 +281,11 @@ final class RemoteApplier: Sendable {
         let found = differing
         try await applyContent(ofMoved: moves, among: found, of: listing)
         let (movedItems, current) = (moves, listing)
-        // In small transactions: a program that makes a file waits for one of them at most.
-        for start in stride(from: 0, to: max(found.count, 1), by: Self.sliceCount) {
-            let slice = Array(found[start..<min(start + Self.sliceCount, found.count)])
-            let isLast = start + Self.sliceCount >= found.count
+        // In small transactions, also for what comes beside the items: the last may be of none.
+        var rest = found[...]
+        repeat {
+            let slice = Array(rest.prefix(Self.sliceCount))
+            let isLast = slice.count == rest.count
             let isEnd = isLast && page.next == nil
             // Somebody who waits for one folder does not wait for all that are compared beside it.
             let isAwaited = listing.depth == .few || precedence.isAwaited(folder)
@@ -298,6 +299,7 @@ final class RemoteApplier: Sendable {
                     isEnd: isEnd
                 )
             }
+            rest = rest.dropFirst(changed.count)
             listing.isMarked = changed.isMarked
             hub.publish(changed.changes + (changed.isMarked ? [.listed(folder)] : []))
             if changed.hasWanted { files.wanted.raise() }
@@ -309,7 +311,7 @@ final class RemoteApplier: Sendable {
                 let isSure = try await applyContent(of: id, remote, of: listing)
                 if !isSure { listing.outcome.skipped.insert(remote.id) }
             }
-        }
+        } while !rest.isEmpty
     }
 
     /// How many items are stored in one transaction.
@@ -325,7 +327,7 @@ final class RemoteApplier: Sendable {
         try catalog.write(isLong: true) { writer in
             let (folder, mark) = (listing.folder, listing.mark)
             guard try isStill(folder, at: listing.path, since: mark, writer.reader) else {
-                return PageChanges.Outcome(skipped: Set(items.map(\.id)))
+                return PageChanges.Outcome(skipped: Set(items.map(\.id)), count: items.count)
             }
             // Another listing may have taken one meanwhile for what has its old place.
             let moves = try moves.filter { id, item in
@@ -339,6 +341,7 @@ final class RemoteApplier: Sendable {
                 moves: moves
             )
             try page.apply(items)
+            guard page.result.count == items.count else { return page.result }
             if let next, listing.isFirst, provider.capabilities.contains(.lastingPages) {
                 try writer.setListingPage(next, of: folder)
             }

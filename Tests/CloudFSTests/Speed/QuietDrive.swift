@@ -22,9 +22,10 @@ final class QuietDrive: Sendable {
     private let port = SilentPort()
     private let ledger: RequestLedger
 
-    init() async throws {
+    /// - Parameter names: Empty files that the cloud has beside one in its root, by their paths.
+    init(inCloud names: [String] = []) async throws {
         let directory = try TemporaryDirectory()
-        try directory.write([], to: "cloud/.keep")
+        for name in [".keep"] + names { try directory.write([], to: "cloud/" + name) }
         try directory.write([], to: "state/.keep")
         var logger = Logger(label: "speed")
         logger.logLevel = .critical
