@@ -39,6 +39,30 @@ import Testing
         }
     }
 
+    /// As a listing does of what was deleted here and edited elsewhere.
+    @Test func `an item that loses its base while it is let go of is erased`() async throws {
+        let fixture = try CatalogFixture()
+        let pool = BlockingPool(name: "two", width: 2)
+        for round in 1...2_000 {
+            let id = try fixture.addFile("file")
+            try fixture.catalog.write { writer in
+                try writer.setBase(CatalogFixture.base(of: id, named: "file", version: "1"))
+                try writer.removeName(of: id)
+            }
+            let file = try fixture.files.acquire(id)
+            async let one: Void = pool.run { try fixture.files.release(file) }
+            async let other: Void = pool.run {
+                try fixture.catalog.write { writer in
+                    try writer.removeBase(of: id)
+                    if fixture.files.live(id) == nil { _ = try writer.eraseIfForgotten(id) }
+                }
+            }
+            _ = try await (one, other)
+            let record = try fixture.catalog.read { try $0.item(id) }
+            try #require(record == nil, "round \(round)")
+        }
+    }
+
     @Test func `what was not made takes nothing from who got its number`() throws {
         let fixture = try CatalogFixture()
         let id = try fixture.addFile("file")
