@@ -35,6 +35,11 @@ public final class BlockingPool: Sendable {
         threads?.end()
     }
 
+    /// Has `work` done on one of the pool's threads; nobody waits for it.
+    public func start(_ work: @escaping @Sendable () -> Void) {
+        runner(work)
+    }
+
     /// Runs `work` on one of the pool's threads and returns what it returns.
     public func run<Value: Sendable>(
         _ work: @escaping @Sendable () throws -> Value

@@ -23,16 +23,12 @@ extension Hydrator {
             defer { completed.areStored = true }
             return !completed.areStored
         }
-        guard begins else { return }
-        Task {
-            do {
-                var isMore = true
-                while isMore { isMore = try await blocking { self.storeCompleted() } }
-            } catch {
-                completed.withLock { $0.areStored = false }
-                logger.error("complete files were not stored", metadata: ["error": "\(error)"])
-            }
-        }
+        if begins { pool.start { self.storeAllCompleted() } }
+    }
+
+    /// Stores what is complete, and has it done again for what came meanwhile.
+    private func storeAllCompleted() {
+        if storeCompleted() { pool.start { self.storeAllCompleted() } }
     }
 
     /// Stores which files are all here; those that fail stay partial.
@@ -47,9 +43,12 @@ extension Hydrator {
             return completed.files
         }
         let isFlushed = gathered.count >= Self.manyFiles && flushStore()
+        var stored: [ItemChange] = []
         for file in gathered {
             do throws(CloudFSError) {
-                try markResident(file, isFlushed: isFlushed)
+                if try storeResident(file, isFlushed: isFlushed) {
+                    stored.append(.attributes(file.id))
+                }
             } catch {
                 logger.error(
                     "a complete file could not be stored as such",
@@ -58,6 +57,7 @@ extension Hydrator {
             }
             releaseNow(file)
         }
+        hub.publish(stored)
         return !gathered.isEmpty
     }
 
@@ -73,14 +73,22 @@ extension Hydrator {
     }
 
     /// Stores that a file is all here, after flushing it.
-    func markResident(_ file: OpenFile, isFlushed: Bool = false) throws(CloudFSError) {
+    func markResident(_ file: OpenFile) throws(CloudFSError) {
+        if try storeResident(file, isFlushed: false) { hub.publish([.attributes(file.id)]) }
+    }
+
+    /// - Returns: Whether others are to hear of it.
+    private func storeResident(
+        _ file: OpenFile,
+        isFlushed: Bool
+    ) throws(CloudFSError) -> Bool {
         let content = file.state.withLock { state in
             state.plan?.isComplete == true ? state.content : nil
         }
-        guard let content else { return }
+        guard let content else { return false }
         if !isFlushed { try content.synchronize() }
         try FaultPoint.hydrateFlushed.pass()
-        let isStored = try file.state.withLock { state throws(CloudFSError) -> Bool in
+        return try file.state.withLock { state throws(CloudFSError) -> Bool in
             guard state.plan?.isComplete == true, state.content === content else { return false }
             let allocated = try content.facts().allocated
             let generation = state.generation
@@ -98,6 +106,5 @@ extension Hydrator {
             try FaultPoint.hydrateStored.pass()
             return true
         }
-        if isStored { hub.publish([.attributes(file.id)]) }
     }
 }

@@ -16,6 +16,8 @@ final class Hydrator: Sendable {
     let logger: Logger
     /// Files that are all here, which the catalog does not know yet.
     let completed = Mutex(CompletedFiles())
+    /// Files that somebody waits for.
+    let watched = Mutex(WatchedFiles())
     private let counters = Mutex(FetchCounters())
     private let onNews: @Sendable (ItemID, News) -> Void
 
@@ -84,7 +86,7 @@ final class Hydrator: Sendable {
             }
             return (HydrationWait(file: file, waiter: waiter, pending: pending), actions)
         }
-        perform(actions, on: file)
+        perform(actions, on: file, from: firstOrigin(of: file, for: actions))
         if wait != nil { watch(file) }
         return wait
     }
@@ -136,11 +138,17 @@ final class Hydrator: Sendable {
     /// Runs what the plan decided.
     ///
     /// Call it with no lock held.
-    func perform(_ actions: [HydrationPlan.Action], on file: OpenFile) {
+    ///
+    /// - Parameter origin: Where the cloud has the bytes, if it was just asked for.
+    func perform(
+        _ actions: [HydrationPlan.Action],
+        on file: OpenFile,
+        from origin: Origin? = nil
+    ) {
         for action in actions {
             switch action {
             case .fetch(let request, let range):
-                start(request, range, on: file)
+                start(request, range, on: file, from: origin)
             case .cancel(let request):
                 file.state.withLock { $0.fetches.removeValue(forKey: request) }?.cancel()
             case .wake(let waiter, let failure):
@@ -161,14 +169,18 @@ final class Hydrator: Sendable {
         }
     }
 
-    private func start(_ request: HydrationPlan.RequestID, _ range: Range<Int64>, on file: OpenFile)
-    {
+    private func start(
+        _ request: HydrationPlan.RequestID,
+        _ range: Range<Int64>,
+        on file: OpenFile,
+        from origin: Origin?
+    ) {
         files.retain(file)
         // The task cannot end before it is registered: ending takes the same lock.
         file.state.withLock { state in
             let generation = state.generation
             state.fetches[request] = Task {
-                let failure = await fetch(request, range, generation, of: file)
+                let failure = await fetch(request, range, generation, of: file, from: origin)
                 finish(request, generation, failure: failure, on: file)
                 await release(file)
             }
@@ -180,18 +192,19 @@ final class Hydrator: Sendable {
         _ request: HydrationPlan.RequestID,
         _ range: Range<Int64>,
         _ generation: Int64,
-        of file: OpenFile
+        of file: OpenFile,
+        from known: Origin?
     ) async -> CloudFSError? {
         let reached = ReachedOffset(range.lowerBound)
         let end = files.clocks.elapsed() + min(Self.patience, files.hydration.settings.stallTimeout)
         var delay = Duration.milliseconds(50)
-        var origin: Origin?
+        var (origin, next) = (known, known)
         while true {
             let rest = reached.offset.withLock { $0 }..<range.upperBound
             guard !rest.isEmpty else { return nil }
             do throws(CloudFSError) {
-                let current = try await self.origin(of: file)
-                origin = current
+                let current = if let next { next } else { try await self.origin(of: file) }
+                (origin, next) = (current, nil)
                 try await attempt(request, rest, generation, of: file, from: current, reached)
                 return nil
             } catch {
@@ -225,7 +238,7 @@ final class Hydrator: Sendable {
     private static let patience = Duration.seconds(5)
 
     /// Where the cloud has the bytes of a file: what one attempt relies on.
-    private struct Origin: Equatable {
+    struct Origin: Equatable, Sendable {
         /// The item and the folders above it.
         var lineage: [BaseRecord]
         var path: RemotePath
@@ -238,10 +251,26 @@ final class Hydrator: Sendable {
     /// bytes of two versions must not meet in one file. Where this machine itself wrote the item's
     /// metadata, `Uploader` tells the file that its bytes have other tokens.
     private func origin(of file: OpenFile) async throws(CloudFSError) -> Origin {
-        let gone = CloudFSError(.remoteChanged, "the cloud no longer has it", item: file.id)
-        let lineage = try await blocking {
-            try self.files.catalog.readFew { try $0.remoteLineage(of: file.id) }
+        try await blocking { try self.originNow(of: file) }
+    }
+
+    /// The same for who may block and begins to read: most fetches need no other.
+    ///
+    /// - Returns: `nil` if nothing is to be fetched, or it is to be asked for later.
+    private func firstOrigin(
+        of file: OpenFile,
+        for actions: [HydrationPlan.Action]
+    ) -> Origin? {
+        guard actions.contains(where: { if case .fetch = $0 { true } else { false } }) else {
+            return nil
         }
+        // What fails is tried again by the fetch, and told to who waits for that.
+        return try? originNow(of: file)
+    }
+
+    private func originNow(of file: OpenFile) throws(CloudFSError) -> Origin {
+        let gone = CloudFSError(.remoteChanged, "the cloud no longer has it", item: file.id)
+        let lineage = try files.catalog.readFew { try $0.remoteLineage(of: file.id) }
         let base = file.state.withLock { $0.base }
         guard let lineage, let base else { throw gone }
         return Origin(
@@ -382,37 +411,6 @@ final class Hydrator: Sendable {
             "the state of a file could not be stored",
             metadata: ["item.id": "\(file.id)", "error": "\(error)"]
         )
-    }
-
-    /// Looks after stalled readers while there are any.
-    private func watch(_ file: OpenFile) {
-        let isWatched = file.state.withLock { state in
-            defer { state.timer = state.timer ?? files.clocks.elapsed() }
-            return state.timer != nil
-        }
-        guard !isWatched else { return }
-        files.retain(file)
-        let pause = max(.milliseconds(50), files.hydration.settings.stallTimeout / 8)
-        Task {
-            var isNeeded = true
-            while isNeeded {
-                // Cancelled never: the task ends when nobody waits any more.
-                try? await Task.sleep(for: pause)
-                let (actions, goesOn) = file.state.withLock { state in
-                    let actions = files.handle(
-                        .expireStalled(.timedOut),
-                        &state,
-                        files.clocks.elapsed()
-                    )
-                    let goesOn = state.plan?.waiters.isEmpty == false
-                    if !goesOn { state.timer = nil }
-                    return (actions, goesOn)
-                }
-                perform(actions, on: file)
-                isNeeded = goesOn
-            }
-            await release(file)
-        }
     }
 
     func blocking<Value: Sendable>(

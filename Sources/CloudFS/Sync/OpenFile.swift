@@ -86,8 +86,8 @@ final class OpenFile: Sendable {
         var fetches: [HydrationPlan.RequestID: Task<Void, Never>] = [:]
         /// Who waited for bytes last: what comes is counted as that program's.
         var asker: ReadingPrograms.Program?
-        /// When the timer that looks after stalled readers will fire.
-        var timer: Duration?
+        /// Whether its stalled readers are looked after.
+        var isWatched = false
         /// Bytes that were filled since the present ranges were last stored.
         var unstoredBytes: Int64 = 0
         /// What of a partial file the catalog knows to be here.

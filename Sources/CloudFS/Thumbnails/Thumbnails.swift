@@ -39,6 +39,8 @@ final class Thumbnails: Sendable {
         var asked: Deque<ItemID> = []
         /// Their content passes by.
         var passing: Deque<ItemID> = []
+        /// Those of them for which there is something to do.
+        var due: Deque<ItemID> = []
         var wantsBig: Set<ItemID> = []
         var queued: Set<ItemID> = []
         var running: Set<ItemID> = []
@@ -75,6 +77,8 @@ final class Thumbnails: Sendable {
     let workshop: BlockingPool
     let state = Mutex(State())
     let wake = Signal()
+    /// Raised when content passes by.
+    let passing = Signal()
     /// Raised when pictures in the cloud may show nothing any more.
     let retiring = Signal()
 
@@ -189,7 +193,7 @@ final class Thumbnails: Sendable {
                 state.passing.append(id)
             }
         }
-        wake.raise()
+        passing.raise()
     }
 
     /// The cloud is reached: what was not sent is, and what is gone goes there too.
@@ -225,6 +229,7 @@ final class Thumbnails: Sendable {
         guard use != .off else { return }
         await withDiscardingTaskGroup { group in
             group.addTask { await self.sweep() }
+            group.addTask { await self.sift() }
             while !Task.isCancelled {
                 guard let (id, isAsked) = next() else {
                     await wake.wait(atMost: untilLater())
@@ -255,7 +260,7 @@ final class Thumbnails: Sendable {
             guard state.running.count < Self.parallel else { return nil }
             while true {
                 let asked = state.asked.popFirst()
-                guard let id = asked ?? state.passing.popFirst() else { return nil }
+                guard let id = asked ?? state.due.popFirst() else { return nil }
                 state.queued.remove(id)
                 // One thing after the other for each item.
                 if state.running.insert(id).inserted { return (id, asked != nil) }
@@ -271,6 +276,44 @@ final class Thumbnails: Sendable {
         }
         if isAskedAgain { ask(id, wantsBig: false) }
         wake.raise()
+    }
+
+    /// Picks out what there is something to do about: most content that passes by shows nothing,
+    /// so that many items are looked at together.
+    private func sift() async {
+        while !Task.isCancelled {
+            await passing.wait()
+            let ids = state.withLock { state in
+                defer { state.passing = [] }
+                // Whoever changes one from here on has it looked at again.
+                state.queued.subtract(state.passing)
+                return state.passing
+            }
+            guard !ids.isEmpty else { continue }
+            do throws(CloudFSError) {
+                let due = try await drive.pool.engine { ids.filter(self.isDue) }
+                state.withLock { state in
+                    for id in due where state.due.count < Self.mostQueued {
+                        if state.queued.insert(id).inserted { state.due.append(id) }
+                    }
+                }
+                if !due.isEmpty { wake.raise() }
+            } catch {
+                drive.logger.error("thumbnails are not made", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    private func isDue(_ id: ItemID) -> Bool {
+        do throws(CloudFSError) {
+            guard let facts = try facts(of: id, isAsked: false, wantsBig: false) else {
+                return false
+            }
+            return ThumbnailStep.next(facts) != .nothing
+        } catch {
+            // Whoever takes the step says what is wrong.
+            return true
+        }
     }
 
     private func advance(_ id: ItemID, isAsked: Bool) async {
