@@ -322,6 +322,7 @@ extension CatalogWriter {
             handedOn.item = holder.item
             if !hasMovedOn { try removeBase(of: base.item) }
             try setBase(handedOn)
+            try replacePrevious(of: holder.item, by: base, of: base.item)
             return false
         }
         guard !hasMovedOn else {
@@ -332,7 +333,9 @@ extension CatalogWriter {
         if let current, !current.isInPlace(of: base) { try forgetListingPages() }
         try setBase(base)
         guard try reader.name(of: base.item) == nil else { return true }
-        return try passBase(base, of: base.item) == nil
+        guard let heir = try passBase(base, of: base.item) else { return true }
+        try replacePrevious(of: heir, by: base, of: base.item)
+        return false
     }
 
     /// Something in the cloud that nothing here stands for: it is deleted there next.

@@ -113,6 +113,27 @@ extension CatalogWriter {
         )
     }
 
+    /// The cloud has a save that was replaced while it was sent: that is what there is before the
+    /// content that took its place, and no longer what the save had replaced.
+    ///
+    /// - Parameters:
+    ///   - id: The item that has its place now.
+    ///   - sent: The item that was sent.
+    func replacePrevious(of id: ItemID, by base: BaseRecord, of sent: ItemID) throws {
+        guard var previous = try reader.previous(of: id), base.size > 0 else { return }
+        let generation = try reader.item(sent)?.item.content.generation
+        // What was sent is here too.
+        guard previous.content != ContentName(item: sent, generation: generation ?? 0) else {
+            return
+        }
+        try releasePrevious(of: id)
+        previous.content = ContentName(item: id, generation: 0)
+        previous.size = base.size
+        previous.modified = base.modified
+        previous.version = base.version.content
+        try insert(previous)
+    }
+
     private func insert(_ previous: PreviousContent) throws {
         outcome.hasLeftovers = true
         try execute(

@@ -73,10 +73,12 @@ struct Recovery {
     ) throws(CloudFSError) -> Bool {
         let base = try catalog.read { try $0.base(of: record.id) }
         let isOfCloud = previous.version != nil && previous.version == base?.version.content
+        // A later save was sent before it was replaced too: the cloud has that, and all of it.
+        let isOutdated = previous.version != nil && base != nil && !isOfCloud
         let content = previous.content
         let size = content.generation == 0 ? nil : try size(of: content.item, content.generation)
-        guard let size, size >= previous.size else {
-            guard isOfCloud, let base else { return false }
+        guard let size, size >= previous.size, !isOutdated else {
+            guard let base else { return false }
             try catalog.write { try makePlaceholder(record, of: base, $0) }
             return true
         }

@@ -164,6 +164,57 @@ import Testing
         #expect(try catalog.read { try $0.allPrevious() } == [])
     }
 
+    /// Three saves: the first is in the cloud, the second was being sent as the third took its
+    /// place, and the power failed before that was on the disk.
+    @Test(arguments: [true, false])
+    func `a save that was sent before it was replaced is there again`(isFirstSent: Bool) throws {
+        let first = try fixture.addFile("document")
+        try write("first", to: first)
+        let base = CatalogFixture.base(of: first, named: "document", version: "1")
+        if isFirstSent {
+            try catalog.write { writer in
+                try writer.setBase(base)
+                try writer.markClean(first)
+            }
+        }
+        let second = try save("second", over: first)
+        try catalog.write { writer in
+            let document = try writer.reader.existing(second).item.documentID
+            try writer.note(
+                SentRecord(
+                    of: second,
+                    to: .root,
+                    Array("document".utf8),
+                    from: isFirstSent ? base : nil,
+                    isMove: false,
+                    document: document,
+                    size: 6,
+                    modified: CatalogFixture.now
+                )
+            )
+        }
+        let third = try save("third", over: second)
+        var sent = CatalogFixture.base(of: second, named: "document", version: "2")
+        sent.size = 6
+        try catalog.write { writer in
+            _ = try writer.recordBase(
+                sent,
+                replacing: isFirstSent ? base : nil,
+                at: CatalogFixture.now
+            )
+        }
+        try cut(third, to: 0)
+        try failPower()
+        try recover()
+        let record = try catalog.read { try $0.existing(third) }
+        #expect(record.item.size == 6)
+        #expect(record.item.content.residency == .placeholder)
+        #expect(record.item.content.cleanliness == .clean)
+        #expect(
+            try catalog.read { try $0.base(of: third) }?.version.content == sent.version.content
+        )
+    }
+
     @Test func `a clock set back keeps nothing, and lost content lets nothing go`() throws {
         let id = try fixture.addFile("document")
         try write("before", to: id)
