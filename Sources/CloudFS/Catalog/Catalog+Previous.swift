@@ -121,11 +121,10 @@ extension CatalogWriter {
     ///   - sent: The item that was sent.
     func replacePrevious(of id: ItemID, by base: BaseRecord, of sent: ItemID) throws {
         guard var previous = try reader.previous(of: id), base.size > 0 else { return }
-        let generation = try reader.item(sent)?.item.content.generation
-        // What was sent is here too.
-        guard previous.content != ContentName(item: sent, generation: generation ?? 0) else {
-            return
-        }
+        // Content of the same item that the cloud never had may be newer than what was sent.
+        guard previous.version != base.version.content,
+            previous.version != nil || previous.content.item != sent
+        else { return }
         try releasePrevious(of: id)
         previous.content = ContentName(item: id, generation: 0)
         previous.size = base.size

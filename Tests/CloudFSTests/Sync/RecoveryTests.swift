@@ -178,31 +178,9 @@ import Testing
             }
         }
         let second = try save("second", over: first)
-        try catalog.write { writer in
-            let document = try writer.reader.existing(second).item.documentID
-            try writer.note(
-                SentRecord(
-                    of: second,
-                    to: .root,
-                    Array("document".utf8),
-                    from: isFirstSent ? base : nil,
-                    isMove: false,
-                    document: document,
-                    size: 6,
-                    modified: CatalogFixture.now
-                )
-            )
-        }
+        try noteSending(of: second, over: isFirstSent ? base : nil)
         let third = try save("third", over: second)
-        var sent = CatalogFixture.base(of: second, named: "document", version: "2")
-        sent.size = 6
-        try catalog.write { writer in
-            _ = try writer.recordBase(
-                sent,
-                replacing: isFirstSent ? base : nil,
-                at: CatalogFixture.now
-            )
-        }
+        let sent = try noteSent(second, over: isFirstSent ? base : nil)
         try cut(third, to: 0)
         try failPower()
         try recover()
@@ -213,6 +191,51 @@ import Testing
         #expect(
             try catalog.read { try $0.base(of: third) }?.version.content == sent.version.content
         )
+    }
+
+    @Test func `a flushed edit of what was being sent outlives that`() throws {
+        let first = try fixture.addFile("document")
+        try write("first", to: first)
+        let second = try save("second", over: first)
+        try noteSending(of: second, over: nil)
+        try write("edited", to: second)
+        let file = try files.acquire(second)
+        try files.synchronize(file)
+        try files.release(file)
+        try write("then", to: second, emptying: true)
+        let third = try save("third", over: second)
+        _ = try noteSent(second, over: nil)
+        try cut(third, to: 0)
+        try failPower()
+        try recover()
+        #expect(try text(of: third) == "edited")
+    }
+
+    private func noteSending(of id: ItemID, over base: BaseRecord?) throws {
+        try catalog.write { writer in
+            let document = try writer.reader.existing(id).item.documentID
+            try writer.note(
+                SentRecord(
+                    of: id,
+                    to: .root,
+                    Array("document".utf8),
+                    from: base,
+                    document: document,
+                    size: 6,
+                    modified: CatalogFixture.now
+                )
+            )
+        }
+    }
+
+    /// - Returns: What the cloud has then.
+    private func noteSent(_ id: ItemID, over base: BaseRecord?) throws -> BaseRecord {
+        var sent = CatalogFixture.base(of: id, named: "document", version: "2")
+        sent.size = 6
+        try catalog.write { writer in
+            _ = try writer.recordBase(sent, replacing: base, at: CatalogFixture.now)
+        }
+        return sent
     }
 
     @Test func `a clock set back keeps nothing, and lost content lets nothing go`() throws {
