@@ -132,7 +132,7 @@ final class OpenFiles: Sendable {
             settled = begun
         }
         // Whoever took its name, or its base, after that was stored has left it to its last user.
-        if file.state.withLock({ $0.isLoaded && $0.isUnlinked }) { try eraseIfUnused(file.id) }
+        if file.state.withLock({ $0.isLoaded && $0.isUnlinked }) { eraseSoon(file.id) }
     }
 
     /// The same on a thread that may block, where it may have to; most uses are not the last.
