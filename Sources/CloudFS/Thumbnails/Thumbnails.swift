@@ -42,7 +42,10 @@ final class Thumbnails: Sendable {
         /// Those of them for which there is something to do.
         var due: Deque<ItemID> = []
         var wantsBig: Set<ItemID> = []
+        /// All of `asked`.
         var queued: Set<ItemID> = []
+        /// All of `passing` and `due`.
+        var noticed: Set<ItemID> = []
         var running: Set<ItemID> = []
         /// Those of them that somebody has asked for since.
         var again: Set<ItemID> = []
@@ -189,7 +192,7 @@ final class Thumbnails: Sendable {
         guard use != .off else { return }
         state.withLock { state in
             for id in ids where state.passing.count < Self.mostQueued {
-                guard state.queued.insert(id).inserted else { continue }
+                guard state.noticed.insert(id).inserted else { continue }
                 state.passing.append(id)
             }
         }
@@ -261,7 +264,7 @@ final class Thumbnails: Sendable {
             while true {
                 let asked = state.asked.popFirst()
                 guard let id = asked ?? state.due.popFirst() else { return nil }
-                state.queued.remove(id)
+                if asked != nil { state.queued.remove(id) } else { state.noticed.remove(id) }
                 // One thing after the other for each item.
                 if state.running.insert(id).inserted { return (id, asked != nil) }
                 state.again.insert(id)
@@ -286,7 +289,7 @@ final class Thumbnails: Sendable {
             let ids = state.withLock { state in
                 defer { state.passing = [] }
                 // Whoever changes one from here on has it looked at again.
-                state.queued.subtract(state.passing)
+                state.noticed.subtract(state.passing)
                 return state.passing
             }
             guard !ids.isEmpty else { continue }
@@ -294,7 +297,7 @@ final class Thumbnails: Sendable {
                 let due = try await drive.pool.engine { ids.filter(self.isDue) }
                 state.withLock { state in
                     for id in due where state.due.count < Self.mostQueued {
-                        if state.queued.insert(id).inserted { state.due.append(id) }
+                        if state.noticed.insert(id).inserted { state.due.append(id) }
                     }
                 }
                 if !due.isEmpty { wake.raise() }
