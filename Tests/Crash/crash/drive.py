@@ -44,6 +44,23 @@ def members(group: int) -> dict[int, bool]:
     return found
 
 
+def users_of_detached() -> list[str]:
+    """Who has files open on mounts that were taken away: of a drive they hold its disk too."""
+    here = {line.split()[0] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/fdinfo/*"):
+        process = entry.parent.parent
+        try:
+            words = entry.read_text().split()
+            link = os.readlink(process / "fd" / entry.name)
+            is_here = words[words.index("mnt_id:") + 1] in here
+            if link.startswith("/") and not is_here:
+                found.append(f"{(process / 'comm').read_text().strip()} {process.name}: {link}")
+        except (OSError, ValueError):
+            pass
+    return found
+
+
 class Drive:
     """One drive: its cloud, its state, its mountpoint, and the daemon of the moment."""
 
@@ -305,7 +322,8 @@ class Disk:
                 return
             if time.monotonic() > end:
                 run("umount", "-l", str(self.path))
-                raise Failure("the disk is in use after the daemon's end")
+                users = ", ".join(users_of_detached()) or "nobody that can be seen"
+                raise Failure(f"the disk is in use after the daemon's end, by {users}")
             time.sleep(0.1)
 
     def cycle(self) -> None:
