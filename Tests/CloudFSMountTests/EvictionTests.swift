@@ -105,6 +105,26 @@ struct EvictionTests {
         }
     }
 
+    /// The new file has its place in the cloud: nobody but this machine has the bytes then.
+    @Test func `what a save leaves as a backup stays, also right after it was fetched`()
+        async throws
+    {
+        try await TestDrive.with(
+            ["--quiet-time", "1h"],
+            prepare: Filling { try $0.write("document", "text") }
+        ) { drive in
+            try await drive.hydrate("document")
+            try await drive.python(
+                """
+                os.rename("document", "document~")
+                with open("document", "w") as file: file.write("new")
+                fails(errno.EBUSY, os.setxattr, "document~", "user.cloudfs.evict", b"1")
+                with open("document~") as file: assert file.read() == "text"
+                """
+            )
+        }
+    }
+
     @Test func `an open, mapped or dirty file is not evicted, with EBUSY`() async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
             try await drive.python(

@@ -30,6 +30,14 @@ extension CatalogReader {
         try base("item = ?", [id.rawValue])
     }
 
+    /// Whether the cloud has the content of an item as it is here, so that it may go.
+    ///
+    /// To be asked in the transaction that drops it: the state of a file in use does not hear of a
+    /// save that hands its place in the cloud on and leaves the bytes here the only ones.
+    func isInCloud(_ record: ItemRecord) throws -> Bool {
+        try !record.hasChangedContent && base(of: record.id) != nil
+    }
+
     /// What the cloud has under a name of a folder, as last agreed.
     func base(named name: [UInt8], in parent: ItemID) throws -> BaseRecord? {
         try base("parent = ? AND name = ?", [parent.rawValue, name.asBlob])

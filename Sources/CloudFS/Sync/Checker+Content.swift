@@ -133,10 +133,14 @@ extension Checker {
             else { return (.isAnother, []) }
             guard options.repairs else { return (.stays, []) }
             guard !state.isDirty, state.base != nil else { return (.hasChanges, []) }
-            try catalog.write { writer in
-                try writer.dropContent(of: now)
+            let isDropped = try catalog.write { writer in
+                let last = try writer.reader.existing(record.id)
+                guard try writer.reader.isInCloud(last) else { return false }
+                try writer.dropContent(of: last)
                 try writer.setWanted(true, of: record.id)
+                return true
             }
+            guard isDropped else { return (.hasChanges, []) }
             return (.dropped, try files.reload(&state, record.id))
         }
         return (outcome, actions, file)

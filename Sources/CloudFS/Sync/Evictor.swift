@@ -106,6 +106,9 @@ final class Evictor: Sendable {
             }
             try writer.setWanted(false, of: id)
             let record = try writer.reader.existing(id)
+            guard try writer.reader.isInCloud(record) else {
+                throw CloudFSError(.claimed, "its changes are not uploaded yet", item: id)
+            }
             let tree = try dropTree(of: record, writer)
             try writer.dropContent(of: record)
             return tree

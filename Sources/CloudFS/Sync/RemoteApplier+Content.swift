@@ -313,14 +313,17 @@ extension RemoteApplier {
     }
 
     /// Drops the outdated bytes; the item is a placeholder of the new version.
+    ///
+    /// - Returns: `nil` if a save has given its place to another item.
     private func replaceContent(
         _ state: inout OpenFile.State,
         _ id: ItemID,
         _ remote: RemoteItem
-    ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action]) {
+    ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action])? {
         let base = state.base?.with(remote)
-        let dropped = try catalog.write { writer -> DroppedTree in
+        let dropped = try catalog.write { writer -> DroppedTree? in
             let record = try writer.reader.existing(id)
+            guard try writer.reader.base(of: id) != nil else { return nil }
             let dropped = try packages.drop(record, newName: remote.name, writer)
             try writer.dropContent(of: record)
             try writer.setSize(remote.size, of: id)
@@ -332,6 +335,7 @@ extension RemoteApplier {
             }
             return dropped
         }
+        guard let dropped else { return nil }
         packages.forget(dropped.members)
         return ([.content(id)] + dropped.changes, try files.reload(&state, id))
     }
