@@ -163,7 +163,8 @@ struct CheckTests {
     @Test func `content that belongs to nothing is kept where a person finds it`() async throws {
         try await TestDrive.with(prepare: Filling(Self.filled)) { drive in
             let stray = "\(drive.mount.state)/content/61/7777.1"
-            let made = try await Shell.script("echo stray > \(stray)")
+            let script = "mkdir -p $(dirname \(stray)) && echo stray > \(stray)"
+            let made = try await Shell.script(script)
             #expect(made.status == 0)
             // One that is new is the drive's own business.
             let first = try await drive.cloudfs(["check"])

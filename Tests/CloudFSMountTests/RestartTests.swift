@@ -268,7 +268,9 @@ struct RestartTests {
         try await TestDrive.with { drive in
             try await drive.mount.stop()
             let content = "\(drive.mount.state)/content/61"
-            let script = "echo text > \(content)/7777.1; truncate -s 9000 \(content)/7777.2"
+            let script =
+                "mkdir -p \(content) && echo text > \(content)/7777.1 "
+                + "&& truncate -s 9000 \(content)/7777.2"
             #expect(try await Shell.script(script).status == 0)
             _ = try await drive.again()
             let lost = TestFolder("\(drive.mount.state)/lost+found")

@@ -40,7 +40,7 @@ final class Life: Sendable {
     }
 
     /// Read once: a start would spend more than half of its time on it.
-    private static let types = MIMEDatabase.installed()
+    private static let contentTypes = ContentTypes(.installed())
 
     /// Why programs of a process hear nothing more.
     struct Ended: Error {}
@@ -78,7 +78,7 @@ final class Life: Sendable {
             let surroundings = DriveParts.Surroundings(
                 pool: pool,
                 provider: provider,
-                types: Self.types
+                contentTypes: Self.contentTypes
             )
             let device = device
             let logger = Logger(label: device) { [onFailure] _ in

@@ -23,8 +23,6 @@ enum StateCopy {
             var status = stat()
             guard lstat(from, &status) == 0 else { throw failure("look at", from) }
             if status.st_mode & S_IFMT == S_IFDIR {
-                // Most of the 256 are empty, and made again by whoever opens the store.
-                guard status.st_nlink == 2, try !names(in: from).isEmpty else { continue }
                 try makeFolder(to)
                 try copyContent(from, to: to)
             } else {

@@ -3,26 +3,30 @@ import Glibc
 
 /// The bytes of all items on this machine: one sparse file for each generation of each.
 ///
-/// `content/<xx>/<item>.<generation>`; files are made exclusively and never adopted. It can hold
-/// the only copy of a user's bytes: nothing here is a cache.
+/// `content/<xx>/<item>.<generation>`; files are made exclusively and never adopted. A folder is
+/// made with the first file in it. It can hold the only copy of a user's bytes: nothing here is a
+/// cache.
 final class ContentStore: Sendable {
     private let root: String
 
-    /// Opens the store below the folder `root`, making the folders it lacks.
+    /// Opens the store below the folder `root`, making it if there is none.
     init(root: String) throws(CloudFSError) {
         self.root = root
         try Self.makeFolder(root)
         try Self.makeFolder(root + "/content")
         try Self.makeFolder(root + "/staging")
         try Self.makeFolder(root + "/lost+found")
-        for bucket in 0..<256 { try Self.makeFolder(root + "/content/" + Self.hex(bucket)) }
         try emptyStaging()
     }
 
     /// Where a generation lies; for programs that are shown nothing else.
     func path(_ item: ItemID, _ generation: Int64) -> String {
+        "\(folder(of: item))/\(item).\(generation)"
+    }
+
+    private func folder(of item: ItemID) -> String {
         let bucket = Self.hex(Int(truncatingIfNeeded: item.rawValue & 0xff))
-        return "\(root)/content/\(bucket)/\(item).\(generation)"
+        return "\(root)/content/\(bucket)"
     }
 
     /// Makes the file of a new generation, `size` bytes long and all holes.
@@ -31,14 +35,19 @@ final class ContentStore: Sendable {
     func create(_ item: ItemID, generation: Int64, size: Int64) throws(CloudFSError) -> ContentFile
     {
         let flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
-        let descriptor = Glibc.open(path(item, generation), flags, 0o600)
+        let path = path(item, generation)
+        var descriptor = Glibc.open(path, flags, 0o600)
+        if descriptor < 0, errno == ENOENT {
+            try Self.makeFolder(folder(of: item))
+            descriptor = Glibc.open(path, flags, 0o600)
+        }
         guard descriptor >= 0 else { throw ContentFile.failure("create") }
         let file = ContentFile(descriptor: descriptor)
         do throws(CloudFSError) {
             if size > 0 { try file.truncate(to: size) }
         } catch {
             // Nothing names it, so nobody would.
-            unlink(path(item, generation))
+            unlink(path)
             throw error
         }
         return file
@@ -177,9 +186,12 @@ final class ContentStore: Sendable {
         as newItem: ItemID,
         _ newGeneration: Int64
     ) throws(CloudFSError) {
-        guard Glibc.link(path(item, generation), path(newItem, newGeneration)) == 0 else {
-            throw ContentFile.failure("link")
-        }
+        let (path, newPath) = (path(item, generation), path(newItem, newGeneration))
+        if Glibc.link(path, newPath) == 0 { return }
+        // The folder of the new name may be what is not there.
+        guard errno == ENOENT else { throw ContentFile.failure("link") }
+        try Self.makeFolder(folder(of: newItem))
+        guard Glibc.link(path, newPath) == 0 else { throw ContentFile.failure("link") }
     }
 
     /// All generations in the store.
@@ -187,8 +199,8 @@ final class ContentStore: Sendable {
     /// - Returns: Items with generations; names that are no generation are left out.
     func generations() throws(CloudFSError) -> [(item: ItemID, generation: Int64)] {
         var found: [(item: ItemID, generation: Int64)] = []
-        for bucket in 0..<256 {
-            for name in try Self.names(in: "\(root)/content/\(Self.hex(bucket))") {
+        for folder in try Self.names(in: root + "/content") where folder.utf8.count == 2 {
+            for name in try Self.names(in: "\(root)/content/\(folder)") {
                 let parts = name.split(separator: ".")
                 guard parts.count == 2, let item = Int64(parts[0]), let generation = Int64(parts[1])
                 else { continue }

@@ -27,8 +27,8 @@ final class DriveParts: Sendable {
         var pool = BlockingPool(name: "cloudfs-disk", width: blockingThreads)
         /// `nil` for the one that the configuration names.
         var provider: (any CloudProvider)?
-        /// `nil` for the types that the desktop has now.
-        var types: MIMEDatabase?
+        /// `nil` for the types that the desktop has now, and those of the configuration.
+        var contentTypes: ContentTypes?
     }
 
     /// Opens the state directory, recovers from whatever happened before, and builds the engine.
@@ -97,10 +97,12 @@ final class DriveParts: Sendable {
             programs: programs,
             logger: logger
         ) { id, told in news.fetched(id, told) }
-        let contentTypes = ContentTypes(
-            surroundings.types ?? .installed(),
-            declaring: configuration.types + configuration.packages.map(DeclaredType.package)
-        )
+        let contentTypes =
+            surroundings.contentTypes
+            ?? ContentTypes(
+                .installed(),
+                declaring: configuration.types + configuration.packages.map(DeclaredType.package)
+            )
         let packages = Packages(
             files: files,
             hydrator: hydrator,
