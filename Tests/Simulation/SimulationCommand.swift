@@ -14,6 +14,7 @@ struct SimulationCommand {
     private var limits = Simulation.Limits()
     private var step: UInt64 = 1
     private var isVerbose = false
+    private var keepsFolders = false
     /// How many seeds are run twice, to see that they can be repeated.
     private static let repeated = 3
     /// Seeds that are run instead, whatever else was said.
@@ -37,6 +38,7 @@ struct SimulationCommand {
             case "--list": listed = Self.seeds(in: rest.popFirst() ?? "")
             case "--trace": isTraced = true
             case "--verbose": isVerbose = true
+            case "--keep": keepsFolders = true
             default:
                 Swift.print("simulation: unknown argument \(argument); see scripts/simulate --help")
                 exit(EX_USAGE)
@@ -113,7 +115,7 @@ struct SimulationCommand {
         Trace.begin(isWanted: isTraced)
         let folder = "\(folder)/seed-\(seed)"
         let outcome = Simulation(seed: seed, limits: limits, folder: folder).run()
-        try? FileManager.default.removeItem(atPath: folder)
+        if !keepsFolders { try? FileManager.default.removeItem(atPath: folder) }
         return outcome
     }
 }

@@ -2,8 +2,8 @@
 extension RemoteApplier {
     /// Notes that a listing is complete.
     ///
-    /// - Returns: What the catalog has and the listing lacks; `nil` for the first listing of a
-    ///   folder that was on its way meanwhile.
+    /// - Returns: What the catalog has and the listing lacks; `nil` if that cannot be told, as this
+    ///   machine was changing the folder meanwhile, or one above.
     func finish(_ listing: Listing) throws(CloudFSError) -> [BaseRecord]? {
         let folder = listing.folder
         guard try mark(listing) else { return nil }
@@ -13,7 +13,7 @@ extension RemoteApplier {
         guard !listing.hasUnreadable else { return [] }
         return try catalog.read { reader in
             guard try isStill(folder, at: listing.path, since: listing.mark, reader) else {
-                return []
+                return nil
             }
             let missing = try reader.bases(in: folder) {
                 !listing.seen.contains($0.hashValue)

@@ -51,7 +51,7 @@ final class RemoteApplier: Sendable {
         var isBlurred = false
         /// Whether names stand for something that cannot be told now.
         var hasHidden = false
-        /// Whether the folder itself was on its way in the cloud, so that nothing is known of it.
+        /// Whether the folder itself was on its way in the cloud, so that nothing is known of it yet.
         var isStale = false
     }
 
@@ -137,7 +137,7 @@ final class RemoteApplier: Sendable {
         var outcome = complete.outcome
         outcome.missing =
             missing?.filter { !mutations.blurs($0.item, at: $0.place, since: mark) } ?? []
-        outcome.isStale = missing == nil
+        outcome.isStale = missing == nil && complete.isFirst
         outcome.isBlurred =
             !outcome.skipped.isEmpty || outcome.missing.count != missing?.count
         return outcome
