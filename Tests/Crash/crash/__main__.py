@@ -19,6 +19,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="crash", description=__doc__)
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--bucket", action="store_true")
     parser.add_argument("--power", choices=["ext4", "xfs"])
     parser.add_argument("--fail", action="store_true")
     parser.add_argument("--workers", action="store_true")
@@ -35,7 +36,8 @@ def main() -> int:
     problems: list[str] = []
     run = None
     try:
-        run = Run(folder, random.Random(seed), options.power, options.reread)
+        run = Run(folder, random.Random(seed), options.power, options.reread,
+                  options.bucket)
         run.prepare()
         missed: list[str] = []
         if options.fail:

@@ -10,6 +10,8 @@ import threading
 import time
 from pathlib import Path
 
+from crash.bucket import Bucket
+from crash.folder import Folder
 from crash.tree import Failure
 
 # With vfork a thread that starts a program stops all others until it runs, and before that it
@@ -64,9 +66,11 @@ def users_of_detached() -> list[str]:
 class Drive:
     """One drive: its cloud, its state, its mountpoint, and the daemon of the moment."""
 
-    def __init__(self, folder: Path, state: Path):
+    def __init__(self, folder: Path, state: Path, bucket: Bucket | None = None):
+        # Where what the cloud has can be looked at; of a bucket, when `look_there` was called.
         self.cloud = folder / "cloud"
-        self.container = f"local:{self.cloud}"
+        self.source = bucket or Folder(self.cloud)
+        self.container = self.source.container
         self.mount = folder / "drive"
         self.state = state
         self.log = folder / "daemon.log"
@@ -86,6 +90,9 @@ class Drive:
         # The groups of daemons of which the kernel held a rest when they were killed.
         self.old: list[int] = []
         self.options = ["--quiet-time", "300ms", "--package", "bundle"]
+        if bucket:
+            self.environment |= bucket.environment
+            self.options += ["--endpoint", bucket.url, *bucket.options]
         self.aborts = 0
         self.lingering = 0
 
@@ -212,6 +219,10 @@ class Drive:
     def command(self, *arguments: str, limit: float = 60) -> subprocess.CompletedProcess[str]:
         """Runs `cloudfs`."""
         return run(str(self.programs / "cloudfs"), *arguments, limit=limit, env=self.environment)
+
+    def look_there(self) -> None:
+        """Brings `cloud` up to date."""
+        self.source.show(self.cloud)
 
     def evict(self, path: Path) -> None:
         """Evicts a file, or is refused while it is in use: that is an answer too."""

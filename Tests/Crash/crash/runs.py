@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from crash import points, programs, work
+from crash.bucket import Bucket
 from crash.drive import Disk, Drive, Watchdog
 from crash.tree import Failure, differences, walk
 
@@ -22,10 +23,11 @@ class Run:
     """One drive from its first start to the comparison at the end."""
 
     def __init__(self, folder: Path, generator: random.Random, power: str | None = None,
-                 rereads: bool = False):
+                 rereads: bool = False, has_bucket: bool = False):
         self.random = generator
         self.disk = Disk(power, folder) if power else None
-        self.drive = Drive(folder, (self.disk.path if self.disk else folder) / "state")
+        self.drive = Drive(folder, (self.disk.path if self.disk else folder) / "state",
+                           Bucket() if has_bucket else None)
         scratch = folder / "scratch"
         scratch.mkdir()
         kinds = list(OUTLASTING if power else USUAL) + ([work.Rereading] if rereads else [])
@@ -134,6 +136,7 @@ class Run:
 
     def check_cloud(self) -> None:
         """Looks at the cloud while no daemon runs."""
+        self.drive.look_there()
         for load in self.workloads:
             load.check_cloud()
 
@@ -369,6 +372,7 @@ class Run:
             raise Failure(f"not everything was sent:\n{done.stderr}\n{self.drive.last_words()}")
         with Watchdog(self.drive, 90, "the comparison"):
             here = walk(mount)
+        self.drive.look_there()
         there = walk(str(self.drive.cloud), skipping=".cloudfs")
         for load in self.workloads:
             load.compare()
@@ -415,3 +419,4 @@ class Run:
             thread.join(5)
         if self.disk:
             self.disk.detach()
+        self.drive.source.dispose()

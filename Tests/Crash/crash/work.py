@@ -294,7 +294,6 @@ class Elsewhere(Workload):
 
     def __init__(self, *arguments: object):
         super().__init__(*arguments)  # type: ignore[arg-type]
-        self.cloud.mkdir()
         self.versions: dict[str, bytes] = {}
         self.count = 0
 
@@ -302,9 +301,7 @@ class Elsewhere(Workload):
         self.count += 1
         name = f"file-{self.random.randrange(6)}"
         data = self.random.randbytes(100_000 + self.count)
-        draft = self.scratch / "draft"
-        draft.write_bytes(data)
-        os.rename(draft, self.cloud / name)
+        self.drive.source.put(f"{self.name}/{name}", data)
         self.versions[name] = data
         self.wait_for(name, data)
         if self.random.random() < 0.6:
@@ -348,10 +345,9 @@ class Rereading(Workload):
 
     def __init__(self, *arguments: object):
         super().__init__(*arguments)  # type: ignore[arg-type]
-        self.cloud.mkdir()
         self.content = [self.random.randbytes(200_000 + number) for number in range(self.FILES)]
         for number, data in enumerate(self.content):
-            (self.cloud / f"file-{number}").write_bytes(data)
+            self.drive.source.put(f"{self.name}/file-{number}", data)
 
     def run(self) -> None:
         failures: list[BaseException] = []

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from crash.bucket import Bucket
 from crash.drive import Drive, Watchdog
+from crash.folder import Folder
 from crash.tree import Failure, differences, walk
 from faults import cloud_steps, local_steps
-from faults.bucket import Bucket
-from faults.cloud import Folder
 from faults.gate import Gate
 from faults.page import BUCKET, Kind, Page
 from faults.step import Cloud, Step
@@ -52,7 +52,7 @@ class Run:
         self.page: Page | Gate
         if kind.area == BUCKET:
             self.cloud = Bucket()
-            self.page = self.cloud.gate
+            self.page = Gate(self.cloud.place, self.cloud.PREFIX)
             self.drive.environment |= self.cloud.environment
             options = [*options, "--endpoint", self.page.url]
         else:
@@ -389,4 +389,6 @@ class Run:
 
     def dispose(self) -> None:
         self.drive.dispose()
+        if isinstance(self.page, Gate):
+            self.page.close()
         self.cloud.dispose()

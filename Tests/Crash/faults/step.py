@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Callable
 
+from crash.bucket import Bucket
+from crash.folder import Folder
 from crash.tree import Failure, Nodes, Tree, read
-from faults.bucket import Bucket
-from faults.cloud import Folder
 from faults.gate import Gate
 from faults.page import Page
 

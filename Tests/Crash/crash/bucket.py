@@ -6,22 +6,23 @@ import itertools
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
+import threading
 import urllib.parse
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
 from crash.tree import Failure, Node, Nodes
-from faults.gate import Gate
 
 SERVER = Path(__file__).parents[3] / "scripts/servers/moto"
 KEYS = {"AWS_ACCESS_KEY_ID": "cloudfs", "AWS_SECRET_ACCESS_KEY": "cloudfs-secret-key"}
 
 
 class Bucket:
-    """A bucket of a server of its own (Moto), which the drive reaches through a gate."""
+    """A bucket of a server of its own (Moto)."""
 
     # Other tools leave no word of what they did: only a comparison finds it.
     options = ["--poll-interval", "100ms", "--listing-age", "100ms", "--region", "us-east-1"]
@@ -30,11 +31,10 @@ class Bucket:
     address: tuple[str, int] | None = None
 
     def __init__(self) -> None:
-        address = self.server()
-        self.name = f"faults{next(self.numbers)}"
-        self.connection = http.client.HTTPConnection(*address, timeout=30)
+        self.place = self.server()
+        self.name = f"crash{next(self.numbers)}"
+        self.connections = threading.local()
         self.request("PUT", "")
-        self.gate = Gate(address, self.PREFIX)
 
     @classmethod
     def server(cls) -> tuple[str, int]:
@@ -57,6 +57,17 @@ class Bucket:
     @property
     def environment(self) -> dict[str, str]:
         return KEYS
+
+    @property
+    def url(self) -> str:
+        return "http://%s:%d" % self.place
+
+    @property
+    def connection(self) -> http.client.HTTPConnection:
+        """One of each thread."""
+        if not hasattr(self.connections, "own"):
+            self.connections.own = http.client.HTTPConnection(*self.place, timeout=30)
+        return self.connections.own
 
     # Other tools
 
@@ -139,6 +150,24 @@ class Bucket:
         moment = int(seconds) * 10 ** 9 + int(rest.ljust(9, "0"))
         return Node("file", data, stat.S_IMODE(mode) or 0o644, attributes, None, moment)
 
+    def show(self, folder: Path) -> None:
+        """Makes a folder what the bucket has."""
+        shutil.rmtree(folder)
+        folder.mkdir()
+        for name, node in sorted(self.walk().items()):
+            path = folder / name
+            if node.kind == "folder":
+                path.mkdir()
+            elif node.kind == "link":
+                path.symlink_to(os.fsdecode(node.data))
+                continue
+            else:
+                path.write_bytes(node.data)
+            path.chmod(node.mode)
+            for attribute, value in node.attributes:
+                os.setxattr(path, attribute, value)
+            if node.modified is not None:
+                os.utime(path, ns=(node.modified, node.modified))
+
     def dispose(self) -> None:
-        self.gate.close()
         self.connection.close()

@@ -20,6 +20,9 @@ class Folder:
     def container(self) -> str:
         return f"local:{self.path}"
 
+    def show(self, folder: Path) -> None:
+        """It is shown as it is."""
+
     def has_folder(self, name: str) -> bool:
         return (self.path / name).is_dir()
 
