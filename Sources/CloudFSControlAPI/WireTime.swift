@@ -25,8 +25,11 @@ public struct WireTime: Codable, Sendable, Hashable, Comparable, CustomStringCon
         else { return nil }
         let days = Self.days(year: year, month: month, day: day)
         let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second
-        let (product, isTooFar) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-        let (sum, isOver) = product.addingReportingOverflow(fraction)
+        // A second that has begun before the first moment, and ends after it, counts from its end.
+        let (whole, rest) =
+            seconds < 0 ? (seconds + 1, fraction - 1_000_000_000) : (seconds, fraction)
+        let (product, isTooFar) = whole.multipliedReportingOverflow(by: 1_000_000_000)
+        let (sum, isOver) = product.addingReportingOverflow(rest)
         guard !isTooFar, !isOver else { return nil }
         nanoseconds = sum
     }

@@ -24,7 +24,11 @@ public struct Timestamp: Hashable, Sendable, Comparable, CustomStringConvertible
     }
 
     /// The nanoseconds beyond `seconds`: 0 to 999,999,999.
-    public var nanosecondsOfSecond: Int64 { nanoseconds - seconds * 1_000_000_000 }
+    public var nanosecondsOfSecond: Int64 {
+        // `seconds` in nanoseconds may be too early to be represented.
+        let remainder = nanoseconds % 1_000_000_000
+        return remainder < 0 ? remainder + 1_000_000_000 : remainder
+    }
 
     public var description: String { "\(seconds).\(nanosecondsOfSecond)" }
 
