@@ -286,6 +286,27 @@ struct PackageTests {
         }
     }
 
+    /// The kernel remembers which names there were not, also when the tree has gone.
+    @Test func `what is put into one whose tree is not here is sent all the same`() async throws {
+        try await Self.with { drive in
+            try await drive.run("mkdir N.bundle; echo a > N.bundle/a")
+            try await drive.drain()
+            try await drive.run(
+                "! test -e N.bundle/new && ! test -e N.bundle/folder && ! test -e N.bundle/link"
+            )
+            try await drive.mustDo(["evict", "N.bundle"])
+            try await drive.run("echo x > N.bundle/new")
+            try await drive.drain()
+            #expect(try await Self.listing("N.bundle", in: drive) == ["a", "new"])
+            try await drive.mustDo(["evict", "N.bundle"])
+            try await drive.run("mkdir N.bundle/folder; ln -s a N.bundle/link")
+            try await drive.drain()
+            try await drive.mustDo(["evict", "N.bundle"])
+            #expect(try await drive.run("cat N.bundle/new N.bundle/link") == "x\na")
+            try await drive.mustDo(["check"])
+        }
+    }
+
     /// A path into a package is a read of its bytes: it takes as long as they do, and no listing.
     @Test func `it is waited for as long as its bytes come`() async throws {
         try await Self.with { drive in

@@ -14,6 +14,13 @@ extension CatalogReader {
         ).map { ItemID($0) }
     }
 
+    /// Whether something can be put into a folder, or changed in it: not into a package whose tree
+    /// is not here, as nobody would ever make its content of that.
+    func hasTree(around item: Item) throws -> Bool {
+        guard let package = item.enclosingPackage else { return true }
+        return try existing(package).isListed
+    }
+
     /// Everything that belongs to a package, also what has lost its name and is still open.
     func members(of package: ItemID) throws -> [ItemID] {
         try Int64.fetchAll(

@@ -127,7 +127,9 @@ extension Filesystem {
             siblings.noteOpened(file.id, by: caller.processID, isAbsent: isAbsent)
         }
         do throws(CloudFSError) {
-            if isWritable { try noteTreeChange(around: file) }
+            if isWritable, try !noteTreeChange(around: file) {
+                throw CloudFSError(.remoteChanged, "its package was replaced", item: file.id)
+            }
             let backing = try expose(file, for: OpenFlags.access(flags))
             let handle = try handles.add(
                 file,
@@ -153,16 +155,21 @@ extension Filesystem {
 
     /// What is opened for writing in a package makes that newer than its content, before the first
     /// byte: neither is the tree replaced then, nor a half of it sent.
-    func noteTreeChange(around file: OpenFile) throws(CloudFSError) {
-        guard let package = file.state.withLock({ $0.package }) else { return }
+    ///
+    /// - Returns: Whether the file is part of what is sent. What was in a package before its tree
+    ///   went can be used by who has it open, as something unlinked, and by nobody else.
+    @discardableResult
+    func noteTreeChange(around file: OpenFile) throws(CloudFSError) -> Bool {
+        guard let package = file.state.withLock({ $0.package }) else { return true }
         let notBefore = notBefore
-        let isFirst = try catalog.write { writer in
+        let (isFirst, isPart) = try catalog.write { writer in
             let record = try writer.reader.item(package)
             try writer.noteTreeChange(of: package, notBefore: notBefore)
-            return record?.isTreeChanged == false
+            return (record?.isTreeChanged == false, record?.isListed == true)
         }
         // A power failure must find a changed package with old bytes, never the other way round.
         if isFirst { try catalog.makeDurable() }
+        return isPart
     }
 
     /// Lets the kernel use the content file, if it may.

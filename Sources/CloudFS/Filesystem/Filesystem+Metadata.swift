@@ -31,7 +31,9 @@ extension Filesystem {
         let option = changes.size == nil ? AccessIntent.WritingOption.metadataOnly : .updating
         let claim = handle == nil ? try claimNow([.writing(id, option)], for: caller) : nil
         defer { claim?.end() }
-        if let size = changes.size { try truncate(id, to: size, caller: caller) }
+        if let size = changes.size {
+            try truncate(id, to: size, isOpen: handle != nil, caller: caller)
+        }
         let attributes =
             changes.changesMetadata
             ? attributes(of: try setMetadata(changes, of: id))
@@ -43,12 +45,15 @@ extension Filesystem {
     private func truncate(
         _ id: ItemID,
         to size: Int64,
+        isOpen: Bool,
         caller: Caller
     ) throws(CloudFSError) {
         guard size >= 0 else { throw CloudFSError(.invalidArgument, "a negative size", item: id) }
         let file = try files.acquire(id)
         do throws(CloudFSError) {
-            try noteTreeChange(around: file)
+            guard try noteTreeChange(around: file) || isOpen else {
+                throw CloudFSError(.remoteChanged, "its package was replaced", item: id)
+            }
             let actions = try files.truncate(file, to: size)
             hydrator.perform(actions, on: file)
             if size == 0 { try FaultPoint.replaceSwitched.pass() }

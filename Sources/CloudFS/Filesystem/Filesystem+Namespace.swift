@@ -216,6 +216,10 @@ extension Filesystem {
             guard try writer.reader.child(name.bytes, of: parent) == nil else {
                 throw CloudFSError(.exists, "\(name) exists already", item: parent)
             }
+            // The kernel knows from before that there is no such name; it has to look again.
+            guard try writer.reader.hasTree(around: folder.item) else {
+                throw CloudFSError(.remoteChanged, "the package is not here", item: parent)
+            }
             let package = folder.item.enclosingPackage
             let isPackage = kind == .folder && package == nil && packages.isPackageName(name)
             var new = NewItem(

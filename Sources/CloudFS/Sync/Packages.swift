@@ -139,6 +139,8 @@ final class Packages: Sendable {
                 continue
             }
             let own = try files.store.open(item.id, generation: item.content.generation)
+            // A power failure must not leave less here than what is sent: that would be sent next.
+            try own.synchronize()
             packed.size = try own.facts().size
             try writer.add(packed, content: own.descriptor)
         }
