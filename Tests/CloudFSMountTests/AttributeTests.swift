@@ -288,6 +288,55 @@ struct AttributeTests {
         }
     }
 
+    @Test func `what leaves an excluded folder is sent with all that is in it`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.run(
+                """
+                mkdir private
+                setfattr -n user.cloudfs.pin -v excluded private
+                mkdir -p private/docs/deep
+                echo one > private/docs/one
+                echo two > private/docs/deep/two
+                echo public > public
+                """
+            )
+            try await drive.untilCloudHas("public", "public\n")
+            try await drive.drain()
+            try await drive.run("mv private/docs docs")
+            try await drive.untilCloudHas("docs/deep/two", "two\n")
+            try await drive.untilCloudHas("docs/one", "one\n")
+        }
+    }
+
+    @Test func `what is removed in an excluded folder stays in the cloud`() async throws {
+        let filling = Filling { cloud in
+            try cloud.write("archive/sub/one", "one")
+            try cloud.write("archive/two", "two")
+            try cloud.write("alone", "alone")
+        }
+        try await TestDrive.with(prepare: filling) { drive in
+            try await drive.run(
+                """
+                ls -R > /dev/null
+                setfattr -n user.cloudfs.pin -v excluded archive alone
+                rm -r archive alone
+                """
+            )
+            try await drive.drain()
+            #expect(
+                try drive.cloud.paths().sorted() == [
+                    "alone", "archive", "archive/sub", "archive/sub/one", "archive/two",
+                ]
+            )
+            // It is the cloud's alone now, and shown as that.
+            try drive.cloud.write("alone", "another")
+            try await eventually("it is shown again") {
+                let command = "cat alone archive/sub/one archive/two 2>&1 || true"
+                return try await drive.run(command) == "anotheronetwo"
+            }
+        }
+    }
+
     @Test func `a value longer than the kernel allows and too many of them are refused`()
         async throws
     {

@@ -469,6 +469,32 @@ struct ConflictTests {
         }
     }
 
+    @Test(arguments: [false, true])
+    func `a link that two devices lead elsewhere is lost on neither`(
+        isRemoved: Bool
+    ) async throws {
+        let filling = Filling { try $0.makeSymlink("link", target: "v1") }
+        try await TestDrive.with(["--device-name", "testbox"], prepare: filling) { first in
+            try await first.withSecondDrive { second in
+                #expect(try await second.run("readlink link") == "v1")
+                try await first.mustDo(["pause"])
+                try await first.run(isRemoved ? "rm link" : "ln -sfn v2 link")
+                try await second.run("ln -sfn v3 link")
+                try await second.drain()
+                // Whoever lists the folder meanwhile hears of it.
+                try await first.mustDo(["refresh", "."])
+                try await first.mustDo(["resume"])
+                try await first.drain()
+                try await eventually("both see all that was made") {
+                    let links = "find . -type l -printf '%l\n' | sort"
+                    let wanted = isRemoved ? "v3" : "v2\nv3"
+                    guard try await first.run(links) == wanted else { return false }
+                    return try await second.run(links) == wanted
+                }
+            }
+        }
+    }
+
     @Test func `the name of a conflicted copy fits into 255 bytes`() async throws {
         let name = String(repeating: "ü", count: 125) + ".txt"
         try await Self.apart(

@@ -246,6 +246,22 @@ struct UploadTests {
             try await drive.drain()
             #expect(try drive.cloud.paths() == ["seen"])
             #expect(try await drive.names() == [".doc.odt.swp", "disk.iso", "seen"])
+            // At the next start they are no longer ignored.
+            try await drive.mount.stop()
+            let drive = try await drive.again(["--ignore", "none"])
+            try await drive.untilCloudHas("disk.iso", "1\n")
+        }
+    }
+
+    @Test func `what gets another name than that of the ignore list is sent, with all in it`()
+        async throws
+    {
+        try await TestDrive.with(["--ignore", "build"]) { drive in
+            try await drive.run("mkdir -p build/deep; echo 1 > build/deep/f; echo 1 > seen")
+            try await drive.untilCloudHas("seen", "1\n")
+            try await drive.drain()
+            try await drive.run("mv build release")
+            try await drive.untilCloudHas("release/deep/f", "1\n")
         }
     }
 

@@ -293,9 +293,9 @@ extension CatalogWriter {
             let isNew = try reader.base(of: below) == nil && record.item.kind.isSynced
             if isNew || record.hasChangedContent || record.hasChangedMetadata {
                 try enqueue(below, notBefore: notBefore)
-                try setHeld(false, of: below)
             }
         }
+        try lookAgainAtHeld()
     }
 
     func setBaseLost(_ id: ItemID) throws {

@@ -170,6 +170,7 @@ extension CatalogReader {
     }
 
     /// The policy that holds for the item: its own, else that of the nearest folder that has one.
+    /// What was removed here is still in the folder that the cloud has it in.
     func effectivePolicy(of id: ItemID) throws -> ContentPolicy {
         let policy = try Int.fetchOne(
             database.cachedStatement(
@@ -177,7 +178,9 @@ extension CatalogReader {
                     WITH RECURSIVE above(id, policy, depth) AS (
                         SELECT id, policy, 0 FROM item WHERE id = ? UNION ALL
                         SELECT item.id, item.policy, depth + 1 FROM above
-                        JOIN name ON name.item = above.id JOIN item ON item.id = name.parent
+                        JOIN item ON item.id = coalesce(
+                            (SELECT parent FROM name WHERE name.item = above.id),
+                            (SELECT parent FROM base WHERE base.item = above.id))
                         WHERE above.policy = 0 AND depth < ?
                     ) SELECT policy FROM above WHERE policy <> 0 LIMIT 1
                     """

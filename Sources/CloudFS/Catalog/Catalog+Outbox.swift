@@ -109,6 +109,24 @@ extension CatalogReader {
     }
 }
 
+extension CatalogReader {
+    /// Whether anything at or below an item is held back.
+    func isHeldBack(below id: ItemID) throws -> Bool {
+        try Bool.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM outbox WHERE is_held = 1 AND item IN (
+                        WITH RECURSIVE below(id) AS (
+                            SELECT ?1 UNION ALL
+                            SELECT name.item FROM below JOIN name ON name.parent = below.id)
+                        SELECT id FROM below))
+                    """
+            ),
+            arguments: [id.rawValue]
+        ) ?? false
+    }
+}
+
 extension CatalogWriter {
     /// Times that differ by no more, in nanoseconds, count as one; 20 ms.
     ///
@@ -141,6 +159,12 @@ extension CatalogWriter {
 
     func dequeue(_ id: ItemID) throws {
         try execute("DELETE FROM outbox WHERE item = ?", [id.rawValue])
+    }
+
+    /// Decides anew about everything that is held back, as the reason for some of it has gone:
+    /// what still is to stay here is held again, and what waited for another item goes on.
+    func lookAgainAtHeld() throws {
+        try execute("UPDATE outbox SET is_held = 0 WHERE is_held = 1", [])
     }
 
     func setHeld(_ isHeld: Bool, of id: ItemID) throws {

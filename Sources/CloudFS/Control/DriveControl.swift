@@ -263,7 +263,7 @@ final class DriveControl: ControlledDrive {
         case .createSymlink: .createSymlink
         case .move, .stepAside: .move
         case .upload, .hydrate, .pack, .keepHere: .upload
-        case .delete, .erase: .delete
+        case .delete, .forget, .erase: .delete
         case .updateMetadata, .done, .hold: .update
         case .waitForPlace, .waitFor, .ask:
             facts.place == nil ? .delete : facts.base == nil ? .upload : .move

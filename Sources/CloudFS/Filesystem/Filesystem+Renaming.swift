@@ -137,6 +137,7 @@ extension Filesystem {
         _ writer: CatalogWriter
     ) throws -> Renamed {
         let packed = try adopt(source, as: change.newName, in: change.newParent, change, writer)
+        let wasHeld = try writer.reader.isHeldBack(below: source.id)
         let ancestor = try writer.rename(
             source.id,
             to: change.newName.bytes,
@@ -146,7 +147,7 @@ extension Filesystem {
             notBefore: change.notBefore,
             by: change.request
         )
-        try release(source, writer)
+        if wasHeld { try writer.lookAgainAtHeld() }
         return Renamed(moved: [source.id], victim: victim, ancestor: ancestor, packed: packed)
     }
 
@@ -168,6 +169,9 @@ extension Filesystem {
         let packed =
             try adopt(source, as: change.newName, in: change.newParent, change, writer)
             + adopt(target, as: change.name, in: change.parent, change, writer)
+        let wasHeld = try [source, target].contains {
+            try writer.reader.isHeldBack(below: $0.id)
+        }
         try writer.exchange(
             source.id,
             target.id,
@@ -175,8 +179,7 @@ extension Filesystem {
             notBefore: change.notBefore,
             by: change.request
         )
-        try release(source, writer)
-        try release(target, writer)
+        if wasHeld { try writer.lookAgainAtHeld() }
         var result = Renamed(moved: [source.id, target.id], packed: packed)
         // A document is put aside where what has its place now is synced, and it is not any more.
         let isAside = options.isIgnored(change.name, target.item.isFolder)
@@ -188,16 +191,6 @@ extension Filesystem {
             result.saved = (old.id, new.id)
         }
         return result
-    }
-
-    /// A new name may be one that is synced, where the old one was not: whatever was held back
-    /// because of its name is looked at again.
-    private func release(_ record: ItemRecord, _ writer: CatalogWriter) throws {
-        guard try writer.reader.outboxEntry(of: record.id)?.isHeld == true else { return }
-        let ids =
-            record.item.kind == .folder
-            ? try writer.reader.descendants(of: record.id) : [record.id]
-        for id in ids { try writer.setHeld(false, of: id) }
     }
 
     private static func requireMovable(

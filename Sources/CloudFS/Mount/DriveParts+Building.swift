@@ -40,6 +40,16 @@ extension DriveParts {
     /// The container's row, made with the root folder at the first mount.
     ///
     /// - Throws: `invalidArgument` if the state directory belongs to another container.
+    /// What was held back is looked at again where other names are ignored than at the last start.
+    static func noteIgnored(_ patterns: [String], in catalog: Catalog) throws(CloudFSError) {
+        let text = patterns.joined(separator: "\n")
+        guard try catalog.read({ try $0.setting("ignored") }) != text else { return }
+        try catalog.write { writer in
+            try writer.lookAgainAtHeld()
+            try writer.setSetting("ignored", to: text)
+        }
+    }
+
     static func container(
         _ url: String,
         in catalog: Catalog,

@@ -140,6 +140,7 @@ final class DriveParts: Sendable {
             listingAge: configuration.s3.listingAge,
             logger: logger
         ) { news.connected() }
+        try Self.noteIgnored(configuration.ignore, in: catalog)
         let patterns = IgnorePatterns(configuration.ignore)
         let isIgnored: @Sendable (ItemName, Bool) -> Bool = {
             patterns.ignores([$0], isFolder: $1)

@@ -197,7 +197,8 @@ extension OutboxStep {
         let own = [facts.remotePath, facts.folderPath].compactMap { $0 }
         let isFolder = facts.record.item.kind == .folder
         switch self {
-        case .done, .hold, .waitForPlace, .waitFor, .hydrate, .pack, .erase, .keepHere: return nil
+        case .done, .hold, .waitForPlace, .waitFor, .hydrate, .pack, .forget, .erase, .keepHere:
+            return nil
         case .ask:
             let paths = [facts.sentPath, facts.remotePath].compactMap { $0 }
             let changesSubtree = isFolder && facts.sent?.isMove == true

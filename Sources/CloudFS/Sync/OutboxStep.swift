@@ -21,6 +21,8 @@ enum OutboxStep: Hashable, Sendable {
     case upload
     case updateMetadata
     case delete
+    /// Removed here while it was excluded: what the cloud has is the cloud's alone.
+    case forget
     /// Neither here nor in the cloud: the row can go.
     case erase
     /// Bytes that can never be completed: kept here, never sent.
@@ -81,8 +83,8 @@ enum OutboxStep: Hashable, Sendable {
         if facts.isUnheard { return .ask }
         if let other = facts.unheardNeighbour { return .waitFor(other) }
         if facts.isDisplaced { return .waitForPlace }
-        if facts.isExcluded { return .hold }
         guard let place = facts.place else { return nextOfDeleted(facts) }
+        if facts.isExcluded { return .hold }
         guard facts.kind.isSynced else { return .done }
         if facts.base == nil, facts.isIgnored { return .hold }
         guard facts.isParentInCloud else { return .waitFor(place.parent) }
@@ -105,7 +107,7 @@ enum OutboxStep: Hashable, Sendable {
     private static func nextOfDeleted(_ facts: Facts) -> OutboxStep {
         guard facts.base != nil else { return .erase }
         if let child = facts.remainingChild { return .waitFor(child) }
-        return .delete
+        return facts.isExcluded ? .forget : .delete
     }
 
     private static func nextOfNew(_ facts: Facts) -> OutboxStep {

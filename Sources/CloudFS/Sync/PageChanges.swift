@@ -179,13 +179,18 @@ struct PageChanges {
             try reader.effectivePolicy(of: id) != .excluded
         else { return }
         let record = try reader.existing(id)
+        let isDeleted = try reader.name(of: id) == nil
         guard record.item.kind == .file else {
+            // Another target is an edit, which beats a deletion.
+            if isDeleted, let target = remote.linkTarget, target != record.item.linkTarget {
+                return try restore(record, as: remote, isPinned: isPinned)
+            }
             return try updateFolderOrLink(record, base, to: remote)
         }
         let local = Reconciler.Local(
             isDirty: record.hasChangedContent,
             hasChangedMetadata: record.hasChangedMetadata,
-            isDeleted: try reader.name(of: id) == nil
+            isDeleted: isDeleted
         )
         switch Reconciler.decide(base: base.version, local: local, remote: remote.version) {
         case .nothing where base.remoteID == remote.id:
@@ -200,16 +205,24 @@ struct PageChanges {
             }
             try writer.setBase(self.base(of: id, remote))
         case .restore:
-            // The tombstone goes; the edited version is adopted as a new item in its place.
-            try writer.removeBase(of: id)
-            try writer.dequeue(id)
-            // A program that has it open erases it with its last handle.
-            if applier.files.live(id) == nil { _ = try writer.eraseIfForgotten(id) }
-            try meet(remote, container: record.item.container, isPinned: isPinned)
+            try restore(record, as: remote, isPinned: isPinned)
         case .replaceContent, .recordNewer, .compareOrKeepBoth, .adopt, .remove,
             .removeAfterClose, .keepAsNew, .forget:
             result.contents.append((id, remote))
         }
+    }
+
+    /// The tombstone goes; the edited version is adopted as a new item in its place.
+    private mutating func restore(
+        _ record: ItemRecord,
+        as remote: RemoteItem,
+        isPinned: Bool
+    ) throws {
+        try writer.removeBase(of: record.id)
+        try writer.dequeue(record.id)
+        // A program that has it open erases it with its last handle.
+        if applier.files.live(record.id) == nil { _ = try writer.eraseIfForgotten(record.id) }
+        try meet(remote, container: record.item.container, isPinned: isPinned)
     }
 
     private mutating func updateFolderOrLink(

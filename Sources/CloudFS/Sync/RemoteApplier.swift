@@ -51,7 +51,7 @@ final class RemoteApplier: Sendable {
         var isBlurred = false
         /// Whether names stand for something that cannot be told now.
         var hasHidden = false
-        /// Whether the folder itself was on its way in the cloud, so that nothing is known of it yet.
+        /// Whether the folder was on its way in the cloud, so that nothing is known of it yet.
         var isStale = false
     }
 

@@ -25,6 +25,7 @@ extension Uploader {
         case .upload: return try await upload(id, facts)
         case .updateMetadata: return try await updateMetadata(id, facts)
         case .delete: return try await delete(id, facts)
+        case .forget: return try await forget(id, facts)
         case .keepHere:
             throw CloudFSError(
                 .remoteChanged,
@@ -234,6 +235,14 @@ extension Uploader {
         try await pool.engine { try self.catalog.write { try $0.removeBase(of: id) } }
         // The edit wins: what is there comes back as an item of its own.
         if isEdited, let parent = base.parent { feed.hint([parent]) }
+        return true
+    }
+
+    /// Lets the cloud have what was removed here while it was excluded; it is shown again as the
+    /// cloud has it.
+    private func forget(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
+        try await pool.engine { try self.catalog.write { try $0.removeBase(of: id) } }
+        if let parent = facts.base?.parent { feed.hint([parent]) }
         return true
     }
 

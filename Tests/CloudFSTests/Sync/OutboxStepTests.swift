@@ -116,6 +116,16 @@ import Testing
         }
     }
 
+    @Test func `what was removed while it was excluded is left to the cloud`() {
+        var facts = Self.facts(at: Self.here, base: Self.here) { $0.isExcluded = true }
+        facts.place = nil
+        #expect(OutboxStep.next(facts) == .forget)
+        facts.remainingChild = ItemID(9)
+        #expect(OutboxStep.next(facts) == .waitFor(ItemID(9)))
+        facts.base = nil
+        #expect(OutboxStep.next(facts) == .erase)
+    }
+
     @Test func `ignored and excluded items stay here`() {
         #expect(
             OutboxStep.next(Self.facts(at: Self.here, base: nil) { $0.isIgnored = true }) == .hold
