@@ -217,6 +217,34 @@ struct SurvivalTests {
         }
     }
 
+    @Test func `locks of open files outlive a worker, and end with their files`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.python(
+                """
+                import subprocess
+                def lock(file, number):
+                    fcntl.fcntl(file, number, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+                def other(how):
+                    code = ("import fcntl, sys\\nwith open('file', 'r+') as file:\\n"
+                            f" try: fcntl.{how}\\n"
+                            " except OSError as error: sys.exit(error.errno)")
+                    return subprocess.run([sys.executable, "-c", code]).returncode
+                with open("file", "w") as file:
+                    lock(file, 37)
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    file.write("text")
+                    file.flush()
+                    subprocess.run(["cloudfs", "restart"], check=True)
+                    for how in "lockf", "flock":
+                        assert other(f"{how}(file, fcntl.LOCK_EX | fcntl.LOCK_NB)") == errno.EAGAIN
+                for how in "lockf", "flock":
+                    assert other(f"{how}(file, fcntl.LOCK_EX)") == 0
+                """
+            )
+            try await drive.drain()
+        }
+    }
+
     @Test func `a worker that crashes over and over is not restarted for ever`() async throws {
         let filling = Filling { try $0.write("file", "text") }
         try await TestDrive.with(ending: .killed, prepare: filling) { drive in

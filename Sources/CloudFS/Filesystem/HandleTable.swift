@@ -216,6 +216,10 @@ final class HandleTable: Sendable {
         return handle
     }
 
+    func hasFile(_ number: UInt64) -> Bool {
+        if case .file = state.withLock({ $0.entries[number] }) { true } else { false }
+    }
+
     /// The folder opened with this number.
     ///
     /// - Throws: `badHandle`.

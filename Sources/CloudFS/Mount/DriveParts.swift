@@ -216,7 +216,7 @@ final class DriveParts: Sendable {
         try Self.restorePause(of: uploader, from: catalog)
         try uploader.takeUpUnheard()
         try filesystem.adoptHandles()
-        try filesystem.adoptLockClaims()
+        try filesystem.adoptLocks()
         hub.subscribe { changes in
             files.caches.noteChanged(changes)
             for case .entryVanished(_, _, let item) in changes { coordinator.noteMoved(item) }
@@ -381,7 +381,7 @@ final class DriveParts: Sendable {
     func closeHandles() {
         filesystem.replaced.releaseAll()
         for handle in filesystem.handles.openFiles {
-            filesystem.release(handle.number, lockOwner: 0, releasesFlock: false)
+            filesystem.release(handle.number)
         }
     }
 
