@@ -245,6 +245,31 @@ struct SurvivalTests {
         }
     }
 
+    /// A content file that the kernel keeps looks as if programs wrote it for ever.
+    @Test func `a worker that dies during a close leaves nothing of the open file`() async throws {
+        var options = TestMount.Options()
+        options.environment = ["CLOUDFS_FAULTS": "close.begun=crash"]
+        try await TestDrive.with(options: options) { drive in
+            try await drive.python(
+                """
+                file = os.open("file", os.O_CREAT | os.O_RDWR)
+                os.write(file, b"text")
+                fcntl.flock(file, fcntl.LOCK_EX)
+                # So many that the first one is not found by looking at the last few.
+                others = [os.open(f"other {n}", os.O_CREAT | os.O_WRONLY) for n in range(70)]
+                os.close(file)
+                file = os.open("file", os.O_RDWR)
+                fcntl.flock(file, fcntl.LOCK_EX)
+                """
+            )
+            try await drive.drain()
+            try await eventually("the file is clean", within: .seconds(20)) {
+                try await drive.cloudfs(["evict", "file"]).status == 0
+            }
+            #expect(drive.mount.logText.contains("the fault point close.begun is reached"))
+        }
+    }
+
     @Test func `a worker that crashes over and over is not restarted for ever`() async throws {
         let filling = Filling { try $0.write("file", "text") }
         try await TestDrive.with(ending: .killed, prepare: filling) { drive in

@@ -314,8 +314,13 @@ extension Filesystem {
     }
 
     func release(_ number: UInt64) {
-        guard let handle = handles.removeFile(number) else { return }
+        handles.closeFile(number) { close($0) }
+    }
+
+    /// Gives back all that belongs to a handle; what is left is found by the next worker.
+    private func close(_ handle: FileHandle) {
         let file = handle.file
+        store(file) { try FaultPoint.closeBegun.pass() }
         unlockAll(through: handle)
         files.caches.noteClosed(file.id)
         forgetHandle(of: file, flags: handle.flags)

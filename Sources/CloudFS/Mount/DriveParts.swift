@@ -57,7 +57,13 @@ final class DriveParts: Sendable {
             passthrough: Passthrough(isWanted: configuration.passthrough)
         )
         let handles = HandleTable(records: kept.handles, worker: kept.connection.worker)
-        if kept.connection.device != nil { files.passthrough.adopt(kept.backings) }
+        if let device = kept.connection.device {
+            files.passthrough.adopt(
+                handles.keptBackings,
+                left: handles.leftBackings,
+                device: device
+            )
+        }
         try Recovery(files: files, inUse: handles.keptItems, logger: logger).run()
 
         let plain =
