@@ -191,6 +191,16 @@ import Testing
         #expect(other.happens(.signalled(SIGTERM)) == ["kill 2", "letGo", "removeMount", "exit 0"])
     }
 
+    @Test func `a worker that ends before it had the mount leaves none behind`() {
+        var story = Story.serving()
+        _ = story.happens(.lost(worker: 1, how: "signal 9"))
+        #expect(story.hears(2, .standsBy(format: "1")) == ["handOver 2"])
+        #expect(story.happens(.signalled(SIGTERM)) == ["order 2"])
+        #expect(story.hears(2, .ended(status: 0)) == [])
+        let actions = story.happens(.lost(worker: 2, how: "status 0"))
+        #expect(actions == ["letGo", "removeMount", "exit 0"])
+    }
+
     @Test func `what is said arrives as it was said`() {
         let reports: [WorkerReport] = [
             .standsBy(format: "1-2"), .note("two words"), .mounted(isResumable: true), .ready,

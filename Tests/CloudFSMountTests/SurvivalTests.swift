@@ -245,6 +245,20 @@ struct SurvivalTests {
         }
     }
 
+    @Test func `a drive that is told to end while a worker takes over is gone`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.run("echo text > file")
+            let first = try #require(drive.mount.worker)
+            #expect(kill(first, SIGKILL) == 0)
+            try await eventually("another worker begins") {
+                drive.mount.worker.map { $0 != first } ?? false
+            }
+            drive.mount.send(SIGTERM)
+            #expect(try await drive.mount.wait(within: .seconds(20)) == 0)
+            #expect(MountEntry.at(drive.path).isEmpty)
+        }
+    }
+
     /// A content file that the kernel keeps looks as if programs wrote it for ever.
     @Test func `a worker that dies during a close leaves nothing of the open file`() async throws {
         var options = TestMount.Options()

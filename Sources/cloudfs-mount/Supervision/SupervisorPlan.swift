@@ -191,8 +191,8 @@ struct SupervisorPlan {
         switch (purpose, lost.lastWord) {
         case (.remounting, .ended(_)?):
             purpose = .serving
-            return start(within: Self.longestAbsence)
-        case (_, .ended(let status)?): return [.exit(status: status, nil)]
+            return removal() + start(within: Self.longestAbsence)
+        case (_, .ended(let status)?): return removal() + [.exit(status: status, nil)]
         case (_, .failed(let error)?): return fail(error, lost)
         case (.replacing, _):
             purpose = .serving
