@@ -191,6 +191,47 @@ import Testing
         #expect(other.happens(.signalled(SIGTERM)) == ["kill 2", "letGo", "removeMount", "exit 0"])
     }
 
+    @Test func `a worker that ends before it had the mount leaves none behind`() {
+        var story = Story.serving()
+        _ = story.happens(.lost(worker: 1, how: "signal 9"))
+        #expect(story.hears(2, .standsBy(format: "1")) == ["handOver 2"])
+        #expect(story.happens(.signalled(SIGTERM)) == ["order 2"])
+        #expect(story.hears(2, .ended(status: 0)) == [])
+        let actions = story.happens(.lost(worker: 2, how: "status 0"))
+        #expect(actions == ["letGo", "removeMount", "exit 0"])
+    }
+
+    @Test func `a drive that was unmounted is not mounted again by a restart`() {
+        var story = Story.serving()
+        #expect(story.hears(1, .over) == ["letGo"])
+        #expect(story.hears(1, .restart) == ["order 1"])
+        #expect(story.hears(1, .ended(status: 0)) == [])
+        #expect(story.happens(.lost(worker: 1, how: "status 0")) == ["exit 0"])
+    }
+
+    @Test func `a worker that goes on with a mount that ends meanwhile mounts nothing again`() {
+        var story = Story.serving()
+        _ = story.happens(.lost(worker: 1, how: "signal 9"))
+        _ = story.hears(2, .standsBy(format: "1"))
+        #expect(story.hears(2, .over) == ["letGo"])
+        #expect(story.hears(2, .failed(CloudFSError(.denied, "no"))) == [])
+        #expect(story.happens(.lost(worker: 2, how: "status 1")) == ["exit 1"])
+    }
+
+    @Test(arguments: [false, true])
+    func `a drive that is unmounted during a restart is not mounted again`(standsBy: Bool) {
+        var story = Story.serving()
+        #expect(story.hears(1, .restart) == ["start 2"])
+        if standsBy { #expect(story.hears(2, .standsBy(format: "1")) == ["kill 1"]) }
+        #expect(story.hears(1, .over) == ["letGo", "kill 2", "order 1"])
+        #expect(story.hears(2, .standsBy(format: "1")) == [])
+        #expect(story.happens(.lost(worker: 2, how: "signal 9")) == [])
+        // What it did not send is queued for the next mount.
+        if !standsBy { #expect(story.hears(1, .ended(status: 0)) == []) }
+        let last = story.happens(.lost(worker: 1, how: standsBy ? "signal 9" : "status 0"))
+        #expect(last == [standsBy ? "exit 1" : "exit 0"])
+    }
+
     @Test func `what is said arrives as it was said`() {
         let reports: [WorkerReport] = [
             .standsBy(format: "1-2"), .note("two words"), .mounted(isResumable: true), .ready,

@@ -217,6 +217,73 @@ struct SurvivalTests {
         }
     }
 
+    @Test func `locks of open files outlive a worker, and end with their files`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.python(
+                """
+                import subprocess
+                def lock(file, number):
+                    fcntl.fcntl(file, number, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+                def other(how):
+                    code = ("import fcntl, sys\\nwith open('file', 'r+') as file:\\n"
+                            f" try: fcntl.{how}\\n"
+                            " except OSError as error: sys.exit(error.errno)")
+                    return subprocess.run([sys.executable, "-c", code]).returncode
+                with open("file", "w") as file:
+                    lock(file, 37)
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    file.write("text")
+                    file.flush()
+                    subprocess.run(["cloudfs", "restart"], check=True)
+                    for how in "lockf", "flock":
+                        assert other(f"{how}(file, fcntl.LOCK_EX | fcntl.LOCK_NB)") == errno.EAGAIN
+                for how in "lockf", "flock":
+                    assert other(f"{how}(file, fcntl.LOCK_EX)") == 0
+                """
+            )
+            try await drive.drain()
+        }
+    }
+
+    @Test func `a drive that is told to end while a worker takes over is gone`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.run("echo text > file")
+            let first = try #require(drive.mount.worker)
+            #expect(kill(first, SIGKILL) == 0)
+            try await eventually("another worker begins") {
+                drive.mount.worker.map { $0 != first } ?? false
+            }
+            drive.mount.send(SIGTERM)
+            #expect(try await drive.mount.wait(within: .seconds(20)) == 0)
+            #expect(MountEntry.at(drive.path).isEmpty)
+        }
+    }
+
+    /// A content file that the kernel keeps looks as if programs wrote it for ever.
+    @Test func `a worker that dies during a close leaves nothing of the open file`() async throws {
+        var options = TestMount.Options()
+        options.environment = ["CLOUDFS_FAULTS": "close.begun=crash"]
+        try await TestDrive.with(options: options) { drive in
+            try await drive.python(
+                """
+                file = os.open("file", os.O_CREAT | os.O_RDWR)
+                os.write(file, b"text")
+                fcntl.flock(file, fcntl.LOCK_EX)
+                # So many that the first one is not found by looking at the last few.
+                others = [os.open(f"other {n}", os.O_CREAT | os.O_WRONLY) for n in range(70)]
+                os.close(file)
+                file = os.open("file", os.O_RDWR)
+                fcntl.flock(file, fcntl.LOCK_EX)
+                """
+            )
+            try await drive.drain()
+            try await eventually("the file is clean", within: .seconds(20)) {
+                try await drive.cloudfs(["evict", "file"]).status == 0
+            }
+            #expect(drive.mount.logText.contains("the fault point close.begun is reached"))
+        }
+    }
+
     @Test func `a worker that crashes over and over is not restarted for ever`() async throws {
         let filling = Filling { try $0.write("file", "text") }
         try await TestDrive.with(ending: .killed, prepare: filling) { drive in

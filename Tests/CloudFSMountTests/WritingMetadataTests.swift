@@ -325,6 +325,61 @@ struct WritingMetadataTests {
         }
     }
 
+    /// The kernel tells the drive nothing of the end of such a lock but that of its open file.
+    @Test func `a lock of an open file ends with it, closed or killed`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.python(
+                Self.holder + """
+                    def lock(file):
+                        # F_OFD_SETLK
+                        fcntl.fcntl(file, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+                        os.write(file, b"text")
+                    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, 0o666))
+                    file = os.open("file", os.O_RDWR)
+                    mine = os.open("file", os.O_RDWR)
+                    lock(mine)
+                    again = os.dup(mine)
+                    os.close(mine)
+                    fails(errno.EAGAIN, fcntl.lockf, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.close(again)
+                    fcntl.lockf(file, fcntl.LOCK_EX)
+                    fcntl.lockf(file, fcntl.LOCK_UN)
+                    pid = holding(lock)
+                    fails(errno.EAGAIN, fcntl.lockf, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    end(pid)
+                    fcntl.lockf(file, fcntl.LOCK_EX)
+                    """
+            )
+            try await drive.drain()
+        }
+    }
+
+    @Test func `closing one open file leaves the locks of another`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
+            try await drive.python(
+                Self.holder + """
+                    def lock(file):
+                        fcntl.fcntl(file, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 9, 0))
+                    first, second = (os.open("file", os.O_RDWR) for _ in range(2))
+                    lock(first)
+                    lock(second)
+                    os.close(first)
+                    # A close drops what its process locked, through whatever it has open.
+                    pid = holding(lambda file: (fcntl.lockf(file, fcntl.LOCK_EX, 10, 20),
+                                                os.close(os.open("file", os.O_RDONLY)),
+                                                fcntl.lockf(file, fcntl.LOCK_EX, 10, 40)))
+                    other = os.open("file", os.O_RDWR)
+                    fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB, 10, 20)
+                    fails(errno.EAGAIN, fcntl.lockf, other, fcntl.LOCK_EX | fcntl.LOCK_NB, 10, 40)
+                    fails(errno.EAGAIN, fcntl.lockf, other, fcntl.LOCK_EX | fcntl.LOCK_NB, 9, 0)
+                    end(pid)
+                    os.close(second)
+                    fcntl.lockf(other, fcntl.LOCK_EX, 100, 0)
+                    """
+            )
+        }
+    }
+
     @Test func `a wait for a lock is ended by a signal`() async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
             try await drive.python(

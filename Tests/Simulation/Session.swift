@@ -135,7 +135,7 @@ struct Session {
     func close(_ handle: UInt64) async throws {
         try await ask("flush \(handle)") { try $0.flush(handle, lockOwner: 0) }
         try await ask("release \(handle)") {
-            $0.release(handle, lockOwner: 0, releasesFlock: false)
+            $0.release(handle)
         }
     }
 

@@ -51,8 +51,13 @@ final class Passthrough: Sendable {
         state.withLock { $0 = State(device: mode == .on ? device : nil, mode: mode) }
     }
 
-    /// Takes note of the ids that an earlier worker of the mount had; to be called first.
-    func adopt(_ backings: Set<Int32>) {
+    /// Takes over from an earlier worker of the mount; to be called first.
+    ///
+    /// - Parameters:
+    ///   - backings: The ids that programs use.
+    ///   - left: Those that nobody uses, and which it may not have given back.
+    func adopt(_ backings: Set<Int32>, left: Set<Int32>, device: Int32) {
+        for id in left { clinux_fuse_backing_close(device, id) }
         state.withLock { $0.kept = backings }
     }
 

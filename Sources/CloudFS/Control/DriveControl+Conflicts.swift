@@ -2,7 +2,7 @@ import CloudFSControlAPI
 
 extension DriveControl {
     func conflicts(_ page: PageRequest) async throws(CloudFSError) -> ConflictPage {
-        let start = Int64(try Self.offset(page.after))
+        let start = try Self.number(page.after)
         return try await pool.engine {
             try self.catalog.read { try self.conflictPage(after: start, page.limit, $0) }
         }

@@ -213,12 +213,20 @@ final class DriveControl: ControlledDrive {
         }
     }
 
+    /// How many come before a page; small enough that more can be added.
     static func offset(_ after: String?) throws(CloudFSError) -> Int {
+        Int(try number(after, upTo: Int64(Int32.max)))
+    }
+
+    static func number(
+        _ after: String?,
+        upTo last: Int64 = .max
+    ) throws(CloudFSError) -> Int64 {
         guard let after else { return 0 }
-        guard let offset = Int(after), offset >= 0 else {
+        guard let number = Int64(after), (0...last).contains(number) else {
             throw CloudFSError(.invalidArgument, "no such page")
         }
-        return offset
+        return number
     }
 
     private func entry(

@@ -9,7 +9,7 @@ struct FileLock: Sendable, Hashable {
 
     /// The two kinds of locks; they know nothing of each other.
     enum Family: UInt8, Sendable, CaseIterable {
-        /// Byte ranges, owned by a process (`fcntl`).
+        /// Byte ranges, owned by a process or an open file description (`fcntl`).
         case posix = 1
         /// The whole file, owned by an open file description (`flock`).
         case flock = 2
@@ -19,11 +19,20 @@ struct FileLock: Sendable, Hashable {
     /// The locked bytes; an upper bound of `.max` means to the end, however long the file grows.
     var range: Range<Int64>
     var processID: Int32
+    /// The handle through which it was taken last: no lock outlives that.
+    private(set) var handle: UInt64 = 0
 
     init(kind: Kind, range: Range<Int64> = 0..<Int64.max, processID: Int32) {
         self.kind = kind
         self.range = range
         self.processID = processID
+    }
+
+    /// The same lock, taken through a handle.
+    func taken(through handle: UInt64) -> FileLock {
+        var lock = self
+        lock.handle = handle
+        return lock
     }
 
     /// Whether two owners cannot hold these two locks at once.
@@ -36,6 +45,7 @@ struct FileLock: Sendable, Hashable {
 struct LockRecord: BitwiseCopyable, Sendable, Hashable {
     var item: Int64
     var owner: UInt64
+    var handle: UInt64
     var start: Int64
     var end: Int64
     var processID: Int32

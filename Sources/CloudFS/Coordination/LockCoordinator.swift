@@ -138,6 +138,11 @@ final class LockCoordinator: Sendable {
         state.withLock { $0.table.knows(item, owner: owner, family: family) }
     }
 
+    /// Who has locks on an item that were taken through a handle.
+    func owners(through handle: UInt64, on item: ItemID, _ family: FileLock.Family) -> Set<UInt64> {
+        state.withLock { $0.table.owners(through: handle, on: item, family: family) }
+    }
+
     /// Drops the locks of an owner that is gone or has closed the file.
     func unlockAll(on item: ItemID, owner: UInt64, family: FileLock.Family? = nil) {
         let actions = state.withLock { state in
@@ -172,8 +177,7 @@ final class LockCoordinator: Sendable {
     /// Brings the region to what the table says of one item.
     ///
     /// New records come before old ones go: a process killed in between leaves too many locks,
-    /// which
-    /// their owner's next step mends, and never too few.
+    /// which their owner's next step mends, and never too few.
     private func keep(_ item: ItemID, _ family: FileLock.Family, _ state: inout State) {
         guard let region else { return }
         let key = KeptKey(item: item.rawValue, family: family.rawValue)

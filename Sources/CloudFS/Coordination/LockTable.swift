@@ -124,6 +124,12 @@ struct LockTable: Sendable {
         return actions
     }
 
+    /// Who has locks on an item that were taken through a handle.
+    func owners(through handle: UInt64, on item: ItemID, family: FileLock.Family) -> Set<UInt64> {
+        let held = held[Key(item: item, family: family)] ?? []
+        return Set(held.filter { $0.lock.handle == handle }.map(\.owner))
+    }
+
     /// Ends the wait of a request.
     ///
     /// - Returns: Whether it was still waiting: if not, it has had its answer.
@@ -158,6 +164,7 @@ struct LockTable: Sendable {
             LockRecord(
                 item: item.rawValue,
                 owner: entry.owner,
+                handle: entry.lock.handle,
                 start: entry.lock.range.lowerBound,
                 end: entry.lock.range.upperBound,
                 processID: entry.lock.processID,
@@ -179,7 +186,7 @@ struct LockTable: Sendable {
                 kind: kind,
                 range: record.start..<record.end,
                 processID: record.processID
-            )
+            ).taken(through: record.handle)
             let key = Key(item: ItemID(record.item), family: family)
             let request = Waiter(token: Token(rawValue: 0), owner: record.owner, lock: lock)
             if isFree(request, key) { _ = apply(request, key) }
@@ -203,7 +210,7 @@ struct LockTable: Sendable {
         own = own.flatMap { Self.pieces(of: $0, outside: request.lock.range) }
         if request.lock.kind != .unlock {
             own.append(Held(owner: request.owner, lock: request.lock))
-            own = Self.joined(own, processID: request.lock.processID)
+            own = Self.joined(own, newest: request.lock)
         }
         let count = lockCount - before + own.count
         guard count <= limits.locks || own.count <= before else {
@@ -282,16 +289,17 @@ struct LockTable: Sendable {
         return pieces
     }
 
-    /// Joins locks of one kind that touch; the newest request gives the process.
-    private static func joined(_ locks: [Held], processID: Int32) -> [Held] {
+    /// Joins locks of one kind that touch; the newest gives the process and the handle.
+    private static func joined(_ locks: [Held], newest: FileLock) -> [Held] {
         var result: [Held] = []
         for entry in locks.sorted(by: { $0.lock.range.lowerBound < $1.lock.range.lowerBound }) {
             if let last = result.last, last.lock.kind == entry.lock.kind,
                 last.lock.range.upperBound == entry.lock.range.lowerBound
             {
                 let range = last.lock.range.lowerBound..<entry.lock.range.upperBound
-                result[result.count - 1].lock.range = range
-                result[result.count - 1].lock.processID = processID
+                result[result.count - 1].lock =
+                    FileLock(kind: last.lock.kind, range: range, processID: newest.processID)
+                    .taken(through: newest.handle)
             } else {
                 result.append(entry)
             }

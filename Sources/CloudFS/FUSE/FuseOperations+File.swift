@@ -36,10 +36,9 @@ extension FuseOperations {
             }
         }
         table.release = { raw, item, info in
-            let (handle, owner) = (FuseArguments.handle(info), info?.pointee.lock_owner ?? 0)
-            let releasesFlock = info?.pointee.flock_release != 0
+            let handle = FuseArguments.handle(info)
             FuseRequest.handle(raw, "release", item) { files throws(CloudFSError) in
-                files.release(handle, lockOwner: owner, releasesFlock: releasesFlock)
+                files.release(handle)
                 return .done
             }
         }

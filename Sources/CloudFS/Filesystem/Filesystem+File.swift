@@ -75,7 +75,7 @@ extension Filesystem {
         do throws(CloudFSError) {
             try await hydrator.complete(try handles.file(opened.handle).file)
         } catch {
-            release(opened.handle, lockOwner: 0, releasesFlock: false)
+            release(opened.handle)
             throw error
         }
         return opened
@@ -317,13 +317,18 @@ extension Filesystem {
     /// Takes back an open of which the kernel does not know.
     func takeBack(_ opened: OpenedFile) {
         files.caches.noteChanged(opened.item)
-        release(opened.handle, lockOwner: 0, releasesFlock: false)
+        release(opened.handle)
     }
 
-    func release(_ number: UInt64, lockOwner: UInt64, releasesFlock: Bool) {
-        guard let handle = handles.removeFile(number) else { return }
+    func release(_ number: UInt64) {
+        handles.closeFile(number) { close($0) }
+    }
+
+    /// Gives back all that belongs to a handle; what is left is found by the next worker.
+    private func close(_ handle: FileHandle) {
         let file = handle.file
-        if releasesFlock { unlockAll(.flock, on: file.id, owner: lockOwner) }
+        store(file) { try FaultPoint.closeBegun.pass() }
+        unlockAll(through: handle)
         files.caches.noteClosed(file.id)
         forgetHandle(of: file, flags: handle.flags)
         conceal(file)

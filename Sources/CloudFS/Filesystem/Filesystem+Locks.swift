@@ -43,6 +43,7 @@ extension Filesystem {
     ) throws(CloudFSError) -> Answer<Void> {
         let handle = try handles.file(handle)
         let id = handle.file.id
+        let lock = lock.taken(through: handle.number)
         let key = LockClaims.Key(item: id, owner: owner, family: family)
         let caller = handle.opener
         do throws(CloudFSError) {
@@ -112,6 +113,19 @@ extension Filesystem {
         try await wait.value()
     }
 
+    /// Drops the locks that were taken through a handle, when that is closed for good.
+    ///
+    /// Locks that belong to an open file (`F_OFD_SETLK`, `flock`) end with it, and of the former
+    /// the kernel says nothing. Those of a process are gone already: a close names that first.
+    func unlockAll(through handle: FileHandle) {
+        let item = handle.file.id
+        for family in FileLock.Family.allCases {
+            for owner in locks.owners(through: handle.number, on: item, family) {
+                unlockAll(family, on: item, owner: owner)
+            }
+        }
+    }
+
     /// Drops the locks of an owner, and what it claimed by them.
     func unlockAll(_ family: FileLock.Family, on item: ItemID, owner: UInt64) {
         locks.unlockAll(on: item, owner: owner, family: family)
@@ -126,13 +140,18 @@ extension Filesystem {
         lockClaims.end(key)
     }
 
-    /// Takes up the claims of locks that an earlier worker has granted.
-    func adoptLockClaims() throws(CloudFSError) {
+    /// Takes up the claims of locks that an earlier worker has granted, and drops those whose
+    /// handles are gone.
+    func adoptLocks() throws(CloudFSError) {
         for record in locks.records {
             guard let kind = FileLock.Kind(rawValue: record.kind),
                 let family = FileLock.Family(rawValue: record.family)
             else { continue }
             let item = ItemID(record.item)
+            guard handles.hasFile(record.handle) else {
+                locks.unlockAll(on: item, owner: record.owner, family: family)
+                continue
+            }
             let key = LockClaims.Key(item: item, owner: record.owner, family: family)
             let lock = FileLock(kind: kind, processID: record.processID)
             try claim(lock, key, by: record.processID)

@@ -34,9 +34,10 @@ extension Filesystem {
 
     /// Takes up the handles of an earlier worker, before any program is answered.
     func adoptHandles() throws(CloudFSError) {
+        handles.dropHalfClosed()
         for kept in handles.kept {
             let id = ItemID(kept.record.item)
-            guard kept.record.kind == 1 else {
+            guard kept.record.kind == HandleRecord.file else {
                 handles.adopt(folder: id, kept)
                 continue
             }

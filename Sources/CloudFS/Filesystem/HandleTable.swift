@@ -11,7 +11,7 @@ struct HandleRecord: Sendable, BitwiseCopyable {
     var generation: Int64
     /// The flags of `open(2)`.
     var flags: Int32
-    /// 1 for a file, 2 for a folder.
+    /// `file`, `folder` or `closing`.
     var kind: Int32
     var ownerProcess: Int32
     /// What the kernel calls the content file; 0 if the drive reads and writes it.
@@ -19,6 +19,11 @@ struct HandleRecord: Sendable, BitwiseCopyable {
     /// The mark of the request that opened it; 0 where it cannot be sent again.
     var request: Int64 = 0
     var append = Append()
+
+    static let file: Int32 = 1
+    static let folder: Int32 = 2
+    /// The kind of a file whose handle is being closed for good: nobody uses it any more.
+    static let closing: Int32 = 3
 
     /// Where bytes were put at the end of a file last, and by which request.
     struct Append: Sendable, BitwiseCopyable {
@@ -91,13 +96,17 @@ final class HandleTable: Sendable {
     private let records: RecordRegion<HandleRecord>
     /// What `records` held at the beginning.
     let kept: [Kept]
+    /// Of those the ones that an earlier worker did not come to the end of closing.
+    private let halfClosed: [Kept]
 
     /// - Parameters:
     ///   - records: Where handles are kept for a next worker.
     ///   - worker: How many workers the mount had before; each has numbers of its own.
     init(records: RecordRegion<HandleRecord>, worker: UInt32 = 0) {
         self.records = records
-        kept = records.slots
+        let slots = records.slots
+        kept = slots.filter { $0.record.kind != HandleRecord.closing }
+        halfClosed = slots.filter { $0.record.kind == HandleRecord.closing }
         state = Mutex(State(next: UInt64(worker) << 40 + 1))
     }
 
@@ -105,6 +114,16 @@ final class HandleTable: Sendable {
 
     /// Which of the items have handles that an earlier worker left.
     var keptItems: Set<ItemID> { Set(kept.map { ItemID($0.record.item) }) }
+
+    /// What the kernel calls the content files that programs have open.
+    var keptBackings: Set<Int32> { Self.backings(kept) }
+
+    /// What it calls those that an earlier worker may not have taken back from it.
+    var leftBackings: Set<Int32> { Self.backings(halfClosed).subtracting(keptBackings) }
+
+    private static func backings(_ slots: [Kept]) -> Set<Int32> {
+        Set(slots.map(\.record.backing).filter { $0 != 0 })
+    }
 
     func adopt(_ file: OpenFile, claim: Claim?, _ kept: Kept) {
         let record = kept.record
@@ -131,6 +150,11 @@ final class HandleTable: Sendable {
 
     /// Forgets a handle whose item is gone.
     func drop(_ kept: Kept) { records.free(kept.index) }
+
+    /// Forgets handles that were being closed: nothing is left of what belonged to them.
+    ///
+    /// To be called once.
+    func dropHalfClosed() { for slot in halfClosed { drop(slot) } }
 
     /// The file that an earlier worker opened for a request.
     func file(openedBy mark: Int64) -> FileHandle? {
@@ -172,7 +196,7 @@ final class HandleTable: Sendable {
                 item: file.id.rawValue,
                 generation: generation,
                 flags: flags,
-                kind: 1,
+                kind: HandleRecord.file,
                 ownerProcess: caller.processID,
                 backing: backing ?? 0,
                 request: caller.request?.mark ?? 0
@@ -197,7 +221,7 @@ final class HandleTable: Sendable {
                 item: folder.rawValue,
                 generation: 0,
                 flags: 0,
-                kind: 2,
+                kind: HandleRecord.folder,
                 ownerProcess: 0,
                 request: request?.mark ?? 0
             )
@@ -214,6 +238,10 @@ final class HandleTable: Sendable {
             throw CloudFSError(.badHandle, "no file is open as handle \(number)")
         }
         return handle
+    }
+
+    func hasFile(_ number: UInt64) -> Bool {
+        if case .file = state.withLock({ $0.entries[number] }) { true } else { false }
     }
 
     /// The folder opened with this number.
@@ -240,10 +268,17 @@ final class HandleTable: Sendable {
         return end
     }
 
-    func removeFile(_ number: UInt64) -> FileHandle? {
-        guard case .file(let handle, let slot) = take(number) else { return nil }
+    /// Ends the handle of a file; `body` gives back what belongs to it.
+    ///
+    /// A worker that is killed meanwhile leaves a record that says so.
+    func closeFile(_ number: UInt64, _ body: (FileHandle) -> Void) {
+        guard case .file(let handle, let slot) = take(number) else { return }
+        if var record = records.read(slot) {
+            record.kind = HandleRecord.closing
+            records.write(record, to: slot)
+        }
+        body(handle)
         records.free(slot)
-        return handle
     }
 
     func removeFolder(_ number: UInt64) -> ItemID? {

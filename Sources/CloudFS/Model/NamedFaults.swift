@@ -15,6 +15,8 @@ extension FaultPoint {
     static let flushTimed = FaultPoint("flush.timed")
     /// Size and time are stored; whoever closed the file was not answered.
     static let flushStored = FaultPoint("flush.stored")
+    /// A handle is closed for good; its locks are there, and the kernel has the content file.
+    static let closeBegun = FaultPoint("close.begun")
     /// The content is flushed; the catalog's log is not.
     static let syncFlushed = FaultPoint("sync.flushed")
     /// An empty generation is named; the old one is not unlinked.
@@ -77,7 +79,7 @@ extension FaultPoint {
 
     /// All of them.
     static let named: [FaultPoint] = [
-        createFiled, contentMade, writeMarked, flushTimed, flushStored, syncFlushed,
+        createFiled, contentMade, writeMarked, flushTimed, flushStored, closeBegun, syncFlushed,
         replaceSwitched, unlinkNamed, discardDurable, discardUnlinked, hydrateFlushed,
         hydrateStored, evictDropped, packagePacked, packageUnpacked, uploadSnapshot, uploadStaged,
         uploadSent, uploadStored,

@@ -50,6 +50,8 @@ public final class CloudMount: Sendable {
 
     /// Mounts the drive and returns when it is usable.
     ///
+    /// Cancelling the task ends the wait for the container; what is mounted by then comes up.
+    ///
     /// - Throws: What is wrong, in a sentence; nothing is left mounted.
     public func start() async throws(CloudFSError) {
         let kept = try KeptState(kept, keeper)
@@ -94,8 +96,10 @@ public final class CloudMount: Sendable {
             }
         }
         do {
-            try await ready.value {}
-            try await reachable.value {}
+            try await Task {
+                try await ready.value {}
+                try await reachable.value {}
+            }.value
         } catch {
             if kept.connection.device == nil { await giveUp() }
             throw error as? CloudFSError
@@ -134,6 +138,8 @@ public final class CloudMount: Sendable {
     }
 
     /// Unmounts, sends what can be sent until `deadline`, and stores the rest.
+    ///
+    /// To be called once `start` has returned.
     ///
     /// - Returns: How many changes stay queued for the next mount; `nil` if that is not known.
     public func stop(deadline: Duration) async -> Int? {

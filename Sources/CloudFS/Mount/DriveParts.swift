@@ -57,7 +57,13 @@ final class DriveParts: Sendable {
             passthrough: Passthrough(isWanted: configuration.passthrough)
         )
         let handles = HandleTable(records: kept.handles, worker: kept.connection.worker)
-        if kept.connection.device != nil { files.passthrough.adopt(kept.backings) }
+        if let device = kept.connection.device {
+            files.passthrough.adopt(
+                handles.keptBackings,
+                left: handles.leftBackings,
+                device: device
+            )
+        }
         try Recovery(files: files, inUse: handles.keptItems, logger: logger).run()
 
         let plain =
@@ -217,7 +223,7 @@ final class DriveParts: Sendable {
         try Self.restorePause(of: uploader, from: catalog)
         try uploader.takeUpUnheard()
         try filesystem.adoptHandles()
-        try filesystem.adoptLockClaims()
+        try filesystem.adoptLocks()
         hub.subscribe { changes in
             files.caches.noteChanged(changes)
             for case .entryVanished(_, _, let item) in changes { coordinator.noteMoved(item) }
@@ -382,7 +388,7 @@ final class DriveParts: Sendable {
     func closeHandles() {
         filesystem.replaced.releaseAll()
         for handle in filesystem.handles.openFiles {
-            filesystem.release(handle.number, lockOwner: 0, releasesFlock: false)
+            filesystem.release(handle.number)
         }
     }
 

@@ -115,7 +115,4 @@ struct KeptState: Sendable {
             maximumCapacity: 1 << 20
         )
     }
-
-    /// What the kernel calls the content files that programs have open.
-    var backings: Set<Int32> { Set(handles.slots.map(\.record.backing).filter { $0 != 0 }) }
 }

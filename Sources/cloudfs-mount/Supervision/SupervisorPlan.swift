@@ -121,10 +121,7 @@ struct SupervisorPlan {
         case .ready: return becomeReady()
         case .status(let sentence): return [.status(sentence)]
         case .stopping(let reason): return purpose == .remounting ? [] : [.stopping(reason)]
-        case .over:
-            mount = .none
-            serving?.isOver = true
-            return [.letGo]
+        case .over: return becomeOver(worker)
         case .restart: return restart(asker: worker)
         case .failed, .ended:
             serving?.lastWord = report
@@ -168,8 +165,21 @@ struct SupervisorPlan {
         return [.tell("another worker has taken over the drive")]
     }
 
+    /// The mount is gone, and nobody is to mount the drive anew but where that was the way to
+    /// restart it.
+    private mutating func becomeOver(_ worker: Int) -> [Action] {
+        mount = .none
+        serving?.isOver = true
+        guard purpose == .replacing else { return [.letGo] }
+        purpose = .serving
+        var actions = [Action.letGo]
+        if let next { actions.append(.kill(worker: next.worker)) }
+        next = nil
+        return actions + [.order(worker: worker, .goOn(reason: "the drive was unmounted"))]
+    }
+
     private mutating func restart(asker: Int) -> [Action] {
-        guard purpose == .serving, next == nil, isAnnounced else {
+        guard purpose == .serving, next == nil, isAnnounced, serving?.isOver == false else {
             return [
                 .order(worker: asker, .goOn(reason: "the drive is changing its daemon or ends"))
             ]
@@ -191,8 +201,8 @@ struct SupervisorPlan {
         switch (purpose, lost.lastWord) {
         case (.remounting, .ended(_)?):
             purpose = .serving
-            return start(within: Self.longestAbsence)
-        case (_, .ended(let status)?): return [.exit(status: status, nil)]
+            return removal() + start(within: Self.longestAbsence)
+        case (_, .ended(let status)?): return removal() + [.exit(status: status, nil)]
         case (_, .failed(let error)?): return fail(error, lost)
         case (.replacing, _):
             purpose = .serving
@@ -240,7 +250,8 @@ struct SupervisorPlan {
 
     /// A worker that said why it cannot serve; one that could not go on may be able to mount anew.
     private mutating func fail(_ error: CloudFSError, _ failed: Serving) -> [Action] {
-        guard isAnnounced, failed.hasAdopted, !hasRemounted, purpose != .ending else {
+        guard isAnnounced, failed.hasAdopted, !failed.isOver, !hasRemounted, purpose != .ending
+        else {
             return removal() + [.exit(status: 1, error)]
         }
         hasRemounted = true

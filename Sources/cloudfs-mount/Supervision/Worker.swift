@@ -81,25 +81,30 @@ struct Worker {
         link.listen { continuation.yield(.ordered(signal: $0)) }
         let signals = Signals.listen(to: [SIGTERM]) { continuation.yield(.ordered(signal: $0)) }
         defer { for source in signals { source.cancel() } }
-        Task { await Self.start(mount, continuation) }
+        let starting = Task { await Self.start(mount, continuation) }
 
         var status: Int32 = 0
-        var isEnding = false
+        var (isStarted, isEnding) = (false, false)
         var failure: CloudFSError?
         for await event in events {
             switch event {
             case .started:
-                if !isEnding { supervisor.send(.ready) }
+                isStarted = true
+                if isEnding { end(mount, continuation) } else { supervisor.send(.ready) }
             case .startFailed(let error):
-                guard !isEnding else { break }
-                throw error
+                guard isEnding else { throw error }
+                say("the drive at \(configuration.mountpoint) has ended", configuration)
+                supervisor.send(.ended(status: 0))
+                return 0
             case .ordered(let signal):
                 guard !isEnding else {
                     if signal == SIGINT { abandon(configuration.mountpoint) }
                     break
                 }
                 isEnding = true
-                end(mount, "ending by signal \(signal)", continuation)
+                tellEnd("ending by signal \(signal)")
+                // Only what has come up can be taken away whole.
+                if isStarted { end(mount, continuation) } else { starting.cancel() }
             case .ended(let reason):
                 if case .failed(let error) = reason {
                     failure = error
@@ -107,7 +112,8 @@ struct Worker {
                 }
                 guard !isEnding else { break }
                 isEnding = true
-                end(mount, "the drive was unmounted", continuation)
+                tellEnd("the drive was unmounted")
+                end(mount, continuation)
             case .stopped(let queued):
                 report(queued, configuration, failure)
                 supervisor.send(.ended(status: status))
@@ -131,12 +137,11 @@ struct Worker {
         events.yield(.ended(await mount.waitUntilUnmounted()))
     }
 
-    private func end(
-        _ mount: CloudMount,
-        _ reason: String,
-        _ events: AsyncStream<Event>.Continuation
-    ) {
+    private func tellEnd(_ reason: String) {
         supervisor.send(.stopping("Uploading what is queued: \(reason)"))
+    }
+
+    private func end(_ mount: CloudMount, _ events: AsyncStream<Event>.Continuation) {
         Task { events.yield(.stopped(queued: await mount.stop(deadline: Self.drainTime))) }
     }
 
@@ -167,7 +172,15 @@ struct Worker {
             case 1: "1 change is queued and will be uploaded at the next mount"
             case let count?: "\(count) changes are queued and will be uploaded at the next mount"
             }
+        say(sentence, configuration, isNews: queued != 0)
+    }
+
+    private func say(
+        _ sentence: String,
+        _ configuration: MountConfiguration,
+        isNews: Bool = false
+    ) {
         supervisor.send(.status(sentence))
-        if queued != 0 || !configuration.foreground { Output.line(sentence) }
+        if isNews || !configuration.foreground { Output.line(sentence) }
     }
 }

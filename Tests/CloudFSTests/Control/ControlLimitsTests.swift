@@ -51,6 +51,12 @@ import Testing
         #expect(answer.contains(#"{"error":{"code":""#))
     }
 
+    @Test(arguments: ["-1", "x", "2147483648", "9223372036854775807", "9223372036854775808"])
+    func `a page that cannot be is refused`(after: String) throws {
+        #expect(throws: CloudFSError.self) { try DriveControl.offset(after) }
+        #expect(try DriveControl.offset("2147483647") == 2_147_483_647)
+    }
+
     @Test func `a page limit that is no number is refused`() async throws {
         let request = "GET /v1/outbox?limit=x HTTP/1.1\r\nHost: drive\r\n\r\n"
         #expect(try await answer(to: request).contains("limit must be a number"))

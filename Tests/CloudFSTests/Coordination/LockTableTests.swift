@@ -237,6 +237,32 @@ import Testing
         #expect(table.records.map(\.family) == [2, 1] || table.records.map(\.family) == [1, 2])
     }
 
+    @Test func `a lock belongs to the handle through which it was taken last`() {
+        var table = LockTable()
+        func take(_ range: Range<Int64>, owner: UInt64, through handle: UInt64) {
+            let lock = FileLock(kind: .shared, range: range, processID: 1).taken(through: handle)
+            _ = table.set(
+                lock,
+                family: .posix,
+                on: item,
+                owner: owner,
+                waits: false,
+                token: .init(rawValue: 0)
+            )
+        }
+        take(0..<10, owner: 1, through: 7)
+        take(20..<30, owner: 1, through: 7)
+        take(0..<10, owner: 2, through: 8)
+        #expect(table.owners(through: 7, on: item, family: .posix) == [1])
+        #expect(table.owners(through: 7, on: item, family: .flock).isEmpty)
+        // It joins the first two.
+        take(10..<20, owner: 1, through: 9)
+        #expect(table.owners(through: 7, on: item, family: .posix).isEmpty)
+        #expect(table.owners(through: 9, on: item, family: .posix) == [1])
+        let next = LockTable(adopting: table.records)
+        #expect(next.owners(through: 8, on: item, family: .posix) == [2])
+    }
+
     @Test func `a test names the first lock in the way`() {
         var table = LockTable()
         _ = take(&table, .shared, 20..<30, owner: 1)
@@ -264,6 +290,7 @@ import Testing
         let good = LockRecord(
             item: 1,
             owner: 1,
+            handle: 1,
             start: 0,
             end: 5,
             processID: 1,

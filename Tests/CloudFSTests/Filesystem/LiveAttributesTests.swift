@@ -21,7 +21,7 @@ struct LiveAttributesTests {
         #expect(record.item.size == 0)
         #expect(filesystem.attributes(of: record).size == 3)
         try filesystem.flush(opened.handle, lockOwner: 0)
-        filesystem.release(opened.handle, lockOwner: 0, releasesFlock: false)
+        filesystem.release(opened.handle)
         #expect(filesystem.attributes(of: record).size == 3)
     }
 

@@ -35,7 +35,7 @@ import Testing
             flags: O_RDONLY,
             caller: QuietDrive.caller
         )
-        defer { drive.filesystem.release(opened.handle, lockOwner: 0, releasesFlock: false) }
+        defer { drive.filesystem.release(opened.handle) }
         try Stopwatch.measure("read reply") { number in
             let offset = Int64(number % 16) << 12
             drive.answer("read") { files throws(CloudFSError) in
@@ -137,7 +137,7 @@ import Testing
                 caller: QuietDrive.caller
             )
             try filesystem.flush(opened.handle, lockOwner: 0)
-            filesystem.release(opened.handle, lockOwner: 0, releasesFlock: false)
+            filesystem.release(opened.handle)
             try filesystem.removeFile(name, from: .root, caller: QuietDrive.caller)
         }
     }

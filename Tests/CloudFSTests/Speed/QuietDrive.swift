@@ -74,7 +74,7 @@ final class QuietDrive: Sendable {
                 pwrite(file.descriptor, bytes, count, off_t(offset))
             }
             #expect(written == bytes.count)
-            filesystem.release(opened.handle, lockOwner: 0, releasesFlock: false)
+            filesystem.release(opened.handle)
         }
         return last
     }
