@@ -208,6 +208,53 @@ struct WritingNamesTests {
         }
     }
 
+    @Test(arguments: [1, 2_000])
+    func `a listing ends and has each name once, whatever is renamed meanwhile`(
+        count: Int
+    ) async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                for number in 0..<count { try cloud.write("\(number)", "") }
+            }
+        ) { drive in
+            try await drive.python(
+                """
+                seen = []
+                for entry in os.scandir("."):
+                    seen.append(entry.name)
+                    assert len(seen) <= \(count), seen[-5:]
+                    os.rename(entry.name, "aside")
+                    os.rename("aside", entry.name)
+                assert sorted(seen) == sorted(str(number) for number in range(\(count)))
+                """,
+                within: .seconds(60)
+            )
+        }
+    }
+
+    @Test func `a listing has each name once while its files are saved`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                for number in 0..<1_500 { try cloud.write("\(number)", "old") }
+            }
+        ) { drive in
+            try await drive.python(
+                """
+                names = [str(number) for number in range(1500)]
+                seen = []
+                for entry in os.scandir("."):
+                    seen.append(entry.name)
+                    assert len(seen) <= len(names), seen[-5:]
+                    open("new", "w").close()
+                    os.replace("new", entry.name)
+                    if len(seen) == 100: renameat2(names[0], names[-1], 2)
+                assert sorted(seen) == sorted(names)
+                """,
+                within: .seconds(60)
+            )
+        }
+    }
+
     @Test func `many names made at once from several processes are all there`() async throws {
         try await TestDrive.with { drive in
             try await drive.run(
