@@ -255,6 +255,40 @@ struct WritingNamesTests {
         }
     }
 
+    @Test(.onMounts)
+    func `what the cloud has just brought is opened by who would make it`() async throws {
+        // The kernel does not hear that there is something where it looked in vain.
+        var options = TestMount.Options([])
+        options.environment = ["CLOUDFS_FAULTS": "notify.taken=delay:60000"]
+        try await TestDrive.with(options: options, ending: .killed) { drive in
+            try await drive.python(
+                """
+                for name in ("file", "link", "folder"): fails(errno.ENOENT, os.stat, name)
+                """
+            )
+            try drive.cloud.write("file", "cloud,")
+            try await drive.run(
+                "ln -s file \(drive.cloud.path)/link; mkdir \(drive.cloud.path)/folder"
+            )
+            for name in ["file", "link", "folder"] {
+                try await eventually("the drive knows of \(name)") {
+                    try await drive.run("cloudfs query name:\(name)").hasSuffix("/\(name)")
+                }
+            }
+            try await drive.python(
+                """
+                fails(errno.ENOENT, os.stat, "file")
+                fails(errno.EISDIR, open, "folder", "a")
+                for name in ("file", "link"): fails(errno.EEXIST, open, name, "x")
+                open("link", "a").write("link,")
+                open("file", "a").write("file")
+                assert open("file").read() == "cloud,link,file"
+                """
+            )
+            try await drive.untilCloudHas("file", "cloud,link,file")
+        }
+    }
+
     @Test func `many names made at once from several processes are all there`() async throws {
         try await TestDrive.with { drive in
             try await drive.run(

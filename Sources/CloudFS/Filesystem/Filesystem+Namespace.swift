@@ -127,7 +127,7 @@ extension Filesystem {
         // Until the new file is open: nobody who has waited for the name comes in between.
         let claim = try claimName(name, in: parent, for: caller)
         defer { claim?.end() }
-        let (entry, file) = try makeFile(name, in: parent, permissions: permissions, caller: caller)
+        let (entry, file) = try makeToOpen(name, in: parent, permissions, flags, caller)
         let opened: OpenedFile
         do throws(CloudFSError) {
             opened = try openNow(file.id, flags: flags & ~O_TRUNC, caller: caller)
@@ -137,6 +137,25 @@ extension Filesystem {
         }
         try files.release(file)
         return (entry, opened)
+    }
+
+    /// Makes an empty file that is opened next.
+    ///
+    /// The cloud may have brought something under that name which the kernel has not heard of yet,
+    /// or it would have opened that. It looks again then, as `remoteChanged` makes it do, and asks
+    /// to open what it finds, if its modes let the caller.
+    private func makeToOpen(
+        _ name: ItemName,
+        in parent: ItemID,
+        _ permissions: UInt16,
+        _ flags: Int32,
+        _ caller: Caller
+    ) throws(CloudFSError) -> (Entry, OpenFile) {
+        do throws(CloudFSError) {
+            return try makeFile(name, in: parent, permissions: permissions, caller: caller)
+        } catch  where error.code == .exists && flags & O_EXCL == 0 {
+            throw CloudFSError(.remoteChanged, "the cloud has just brought \(name)", item: parent)
+        }
     }
 
     /// Makes an empty file.
