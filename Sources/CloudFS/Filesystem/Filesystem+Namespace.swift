@@ -132,11 +132,35 @@ extension Filesystem {
         do throws(CloudFSError) {
             opened = try openNow(file.id, flags: flags & ~O_TRUNC, caller: caller)
         } catch {
+            unmake(file.id, name, in: parent, for: caller)
             try files.release(file)
             throw error
         }
         try files.release(file)
         return (entry, opened)
+    }
+
+    /// Removes a new file that cannot be opened: its maker, and the kernel, hear that there is none.
+    private func unmake(
+        _ id: ItemID,
+        _ name: ItemName,
+        in parent: ItemID,
+        for caller: Caller
+    ) {
+        let (now, notBefore) = (clocks.now(), notBefore)
+        do throws(CloudFSError) {
+            try catalog.write { writer in
+                try writer.unlink(id, at: now, notBefore: notBefore, by: caller.request)
+            }
+        } catch {
+            logger.warning(
+                "a new file that cannot be opened stays, as it cannot be removed",
+                metadata: ["item.id": "\(id)", "error": "\(error)"]
+            )
+            return
+        }
+        didUnlink(id)
+        publish([.entryVanished(parent: parent, name: name, item: id)], by: caller)
     }
 
     /// Makes an empty file that is opened next.
