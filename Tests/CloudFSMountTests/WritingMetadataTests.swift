@@ -67,12 +67,39 @@ struct WritingMetadataTests {
                 chown 1234:4321 file
                 [ "$(stat -c %u:%g file)" = 1234:4321 ]
                 as() { setpriv --reuid=$1 --regid=$2 --clear-groups "${@:3}"; }
+                refused() { if as "$@"; then exit 1; fi 2> /dev/null; }
                 [ "$(as 1234 100 cat file)" = text ]
                 [ "$(as 99 4321 cat file)" = text ]
-                ! as 99 99 cat file 2> /dev/null
-                ! as 99 4321 sh -c 'echo x >> file' 2> /dev/null
-                ! as 99 4321 chmod 777 file 2> /dev/null
-                ! as 99 99 touch new 2> /dev/null
+                refused 99 99 cat file
+                refused 99 4321 sh -c 'echo x >> file'
+                refused 99 4321 chmod 777 file
+                refused 99 99 touch new
+                """
+            )
+        }
+    }
+
+    @Test(.asRoot) func `what modes hide from others is not shown below .cloudfs`() async throws {
+        try await TestDrive.with(
+            ["-o", "allow_other"],
+            prepare: Filling { cloud in
+                try cloud.write("private/secret", "text")
+                try cloud.setMode("private", 0o700)
+            }
+        ) { drive in
+            try await drive.setAttribute("user.cloudfs.favorite", of: "private/secret", to: "1")
+            try await drive.run(
+                """
+                chmod 755 . "$(dirname "$DRIVE")"
+                refused() { if setpriv --reuid=99 --clear-groups "$@"; then exit 1; fi 2> /dev/null; }
+                refused ls .cloudfs
+                refused ls .cloudfs/favorites
+                refused ls .cloudfs/search/secret
+                refused readlink .cloudfs/favorites/secret
+                [ "$(stat -c %a .cloudfs .cloudfs/favorites | sort -u)" = 500 ]
+                [ "$(cat .cloudfs/favorites/secret)" = text ]
+                chown 99 .
+                refused ls .cloudfs
                 """
             )
         }

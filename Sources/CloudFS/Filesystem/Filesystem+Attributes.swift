@@ -192,6 +192,14 @@ extension Filesystem {
         case .evict: try evictOne(id)
         case .resolve:
             try requireWritable()
+            // The kernel has checked that the file may be written, not its folder.
+            guard caller.userID == geteuid() || caller.userID == 0 else {
+                throw CloudFSError(
+                    .notPermitted,
+                    "only root and the user who mounted may resolve a conflict so",
+                    item: id
+                )
+            }
             guard let resolution = Resolution(word: word) else {
                 throw CloudFSError(
                     .invalidArgument,
