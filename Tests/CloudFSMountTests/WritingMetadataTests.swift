@@ -273,6 +273,54 @@ struct WritingMetadataTests {
         }
     }
 
+    @Test(.onMounts) func `no two attributes differ by the normal form of their names only`()
+        async throws
+    {
+        let filling = Filling { cloud in
+            try cloud.write("file", "text")
+            try cloud.write("other", "text")
+            for (name, value) in [("user.\u{e9}", "one"), ("user.e\u{301}", "two")] {
+                try SystemCall.setAttribute(name, of: "\(cloud.path)/other", to: Array(value.utf8))
+            }
+        }
+        try await TestDrive.with(prepare: filling) { drive in
+            try await drive.python(
+                """
+                first, second = "user.\\u00e9", "user.e\\u0301"
+                os.setxattr("file", first, b"one", os.XATTR_CREATE)
+                fails(errno.ENODATA, os.setxattr, "file", second, b"two", os.XATTR_REPLACE)
+                for flags in (0, os.XATTR_CREATE):
+                    fails(errno.EINVAL, os.setxattr, "file", second, b"two", flags)
+                os.setxattr("file", first, b"anew", os.XATTR_REPLACE)
+                assert os.listxattr("file") == [first]
+                assert os.getxattr("file", first) == b"anew"
+                # Another tool has stored both.
+                [name] = os.listxattr("other")
+                assert os.getxattr("other", name) == {first: b"one", second: b"two"}[name]
+                """
+            )
+            let file = "\(drive.cloud.path)/file"
+            try await eventually("the cloud has the first") {
+                try await drive.run("getfattr -d \(file)").contains("=\"anew\"")
+            }
+            try await drive.python(
+                """
+                first, second = "user.\\u00e9", "user.e\\u0301"
+                os.removexattr("file", first)
+                os.setxattr("file", second, b"anew", os.XATTR_CREATE)
+                """
+            )
+            try await drive.drain()
+            try await drive.python(
+                """
+                for file in ("file", "\(file)"):
+                    names = [name for name in os.listxattr(file) if name != "user.cloudfs-id"]
+                    assert names == ["user.e\\u0301"], names
+                """
+            )
+        }
+    }
+
     @Test func `statfs tells sizes that make sense`() async throws {
         try await TestDrive.with { drive in
             try await drive.python(
