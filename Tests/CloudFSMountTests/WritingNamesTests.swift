@@ -191,6 +191,36 @@ struct WritingNamesTests {
         }
     }
 
+    @Test func `what has lost its name is there for who uses it`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.python(
+                """
+                os.mkfifo("fifo")
+                pipe = os.open("fifo", os.O_RDWR)
+                os.unlink("fifo")
+                os.write(pipe, b"through")
+                assert os.read(pipe, 10) == b"through"
+                os.fchmod(pipe, 0o640)
+                facts = os.fstat(pipe)
+                assert (facts.st_nlink, stat.S_IMODE(facts.st_mode)) == (0, 0o640), facts
+                os.mkdir("folder")
+                os.mkdir("other")
+                working = os.open("folder", os.O_RDONLY)
+                replaced = os.open("other", os.O_RDONLY)
+                number = os.fstat(working).st_ino
+                os.chdir(working)
+                os.rename("../folder", "../other")
+                os.rmdir("../other")
+                facts = os.stat(".")
+                assert (facts.st_nlink, facts.st_ino) == (0, number), facts
+                assert os.fstat(replaced).st_nlink == 0
+                fails(errno.ENOENT, open, "file", "w")
+                assert os.listdir(working) == []
+                """
+            )
+        }
+    }
+
     @Test func `a tree is removed while it is being listed`() async throws {
         try await TestDrive.with(
             prepare: Filling { cloud in

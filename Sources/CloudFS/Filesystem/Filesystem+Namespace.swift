@@ -140,7 +140,7 @@ extension Filesystem {
         return (entry, opened)
     }
 
-    /// Removes a new file that cannot be opened: its maker, and the kernel, hear that there is none.
+    /// Removes a new file that cannot be opened: its maker and the kernel hear that there is none.
     private func unmake(
         _ id: ItemID,
         _ name: ItemName,
@@ -334,7 +334,7 @@ extension Filesystem {
         guard try !isDone(caller.request, to: parent) else { return }
         let now = clocks.now()
         let notBefore = notBefore
-        let id = try withClaims(for: caller) { reader in
+        let record = try withClaims(for: caller) { reader in
             [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
         } _: { claimed throws(CloudFSError) in
             try catalog.write { writer in
@@ -344,11 +344,11 @@ extension Filesystem {
                 }
                 try Self.require(record, among: claimed)
                 try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
-                return record.id
+                return record
             }
         }
-        didUnlink(id)
-        publish([.entryVanished(parent: parent, name: name, item: id)], by: caller)
+        didUnlink(record)
+        publish([.entryVanished(parent: parent, name: name, item: record.id)], by: caller)
     }
 
     func removeFolder(
@@ -361,7 +361,7 @@ extension Filesystem {
         guard try !isDone(caller.request, to: parent) else { return }
         let now = clocks.now()
         let notBefore = notBefore
-        let id = try withClaims(for: caller) { reader in
+        let record = try withClaims(for: caller) { reader in
             [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
         } _: { claimed throws(CloudFSError) in
             try catalog.write { writer in
@@ -370,11 +370,11 @@ extension Filesystem {
                 try Self.requireEmpty(record, writer.reader)
                 try Self.require(record, among: claimed)
                 try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
-                return record.id
+                return record
             }
         }
-        didUnlink(id)
-        publish([.entryVanished(parent: parent, name: name, item: id)], by: caller)
+        didUnlink(record)
+        publish([.entryVanished(parent: parent, name: name, item: record.id)], by: caller)
     }
 
     /// Removes a package with all that is in it, in one step.
@@ -385,21 +385,21 @@ extension Filesystem {
     ) throws(CloudFSError) {
         try requireWritable()
         let (now, notBefore) = (clocks.now(), notBefore)
-        let (id, dropped) = try withClaims(for: caller) { reader in
+        let (record, dropped) = try withClaims(for: caller) { reader in
             [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
         } _: { claimed throws(CloudFSError) in
-            try catalog.write { writer -> (ItemID, DroppedTree) in
+            try catalog.write { writer -> (ItemRecord, DroppedTree) in
                 let record = try Self.child(name, of: parent, writer.reader)
                 try Self.require(record, among: claimed)
                 let dropped = try writer.dropTree(of: record, isWanted: true)
                 try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
-                return (record.id, dropped)
+                return (record, dropped)
             }
         }
         packages.forget(dropped.members)
-        didUnlink(id)
-        let gone = ItemChange.entryVanished(parent: parent, name: name, item: id)
-        publish(dropped.changes + [gone], by: caller)
+        didUnlink(record)
+        let news = ItemChange.entryVanished(parent: parent, name: name, item: record.id)
+        publish(dropped.changes + [news], by: caller)
     }
 
     static func child(
@@ -420,8 +420,13 @@ extension Filesystem {
         }
     }
 
+    func didUnlink(_ record: ItemRecord) {
+        gone.keep(record)
+        didUnlink(record.id)
+    }
+
     /// Lets go of an item that lost its name, now or with its last handle.
-    func didUnlink(_ id: ItemID) {
+    private func didUnlink(_ id: ItemID) {
         if let file = files.live(id) {
             file.state.withLock { $0.isUnlinked = true }
         }
