@@ -79,7 +79,8 @@ struct WritingMetadataTests {
         }
     }
 
-    @Test(.asRoot) func `what modes hide from others is not shown below .cloudfs`() async throws {
+    @Test(.asRoot, .onMounts)
+    func `what modes hide from others is not shown below .cloudfs`() async throws {
         try await TestDrive.with(
             ["-o", "allow_other"],
             prepare: Filling { cloud in
@@ -91,7 +92,8 @@ struct WritingMetadataTests {
             try await drive.run(
                 """
                 chmod 755 . "$(dirname "$DRIVE")"
-                refused() { if setpriv --reuid=99 --clear-groups "$@"; then exit 1; fi 2> /dev/null; }
+                as() { setpriv --reuid=99 --clear-groups "$@"; }
+                refused() { if as "$@"; then exit 1; fi 2> /dev/null; }
                 refused ls .cloudfs
                 refused ls .cloudfs/favorites
                 refused ls .cloudfs/search/secret
