@@ -58,11 +58,13 @@ struct BookmarkCommand: AsyncParsableCommand {
         func run() async throws {
             let drives = try DriveLocator.current().drives()
             let (drive, status) = try await Bookmark(token: token).find(in: drives)
-            let path = drive.mountpoint + (status.path.isRoot ? "" : "/\(status.path.description)")
             if json {
+                let path =
+                    drive.mountpoint + (status.path.isRoot ? "" : "/\(status.path.description)")
                 try Terminal.output.json(Answer(path: path, status: status))
             } else {
-                Terminal.output.line(path)
+                let below = status.path.isRoot ? [] : [UInt8(ascii: "/")] + status.path.bytes
+                Terminal.output.path(Array(drive.mountpoint.utf8) + below)
             }
             guard status.isStale else { return }
             let what =

@@ -1,6 +1,7 @@
 import ArgumentParser
 import CloudFSClient
 import CloudFSControlAPI
+import Glibc
 
 /// The user's command: asks the drives that are mounted, and tells them what to do.
 @main
@@ -53,8 +54,20 @@ struct CloudFSCommand: AsyncParsableCommand {
             if !(work is UnmountCommand) { try detachDeadMounts() }
             try await work.run()
         } catch {
-            exit(withError: error)
+            guard let message = message(of: error) else { exit(withError: error) }
+            Terminal.errors.line(message)
+            Glibc.exit(exitCode(for: error).rawValue)
         }
+    }
+
+    /// What is said of a failure: names in it are somebody else's text.
+    ///
+    /// - Returns: `nil` for what is none, such as help that was asked for, or has no words.
+    static func message(of error: any Error) -> String? {
+        let text = fullMessage(for: error)
+        guard !exitCode(for: error).isSuccess, !text.isEmpty else { return nil }
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        return lines.map { String($0).printable }.joined(separator: "\n")
     }
 
     /// A mount that nobody serves is in everybody's way, and no command has a use for it.

@@ -139,17 +139,15 @@ struct QueryCommand: AsyncParsableCommand {
             }
         }
         if answering.isEmpty, let first = failures.first { throw first }
-        for failure in failures { Terminal.errors.line("cloudfs: \(failure)") }
+        for failure in failures { Terminal.errors.line("cloudfs: \(failure)".printable) }
         return answering
     }
 
     private func write(_ result: Result) {
         if null {
             Terminal.output.write(result.bytes + [0])
-        } else if Terminal.output.isWatched {
-            Terminal.output.line(result.path.printable)
         } else {
-            Terminal.output.write(result.bytes + [UInt8(ascii: "\n")])
+            Terminal.output.path(result.bytes)
         }
     }
 

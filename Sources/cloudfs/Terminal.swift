@@ -10,11 +10,12 @@ struct Terminal: Sendable {
     static let output = Terminal(descriptor: STDOUT_FILENO)
     static let errors = Terminal(descriptor: STDERR_FILENO)
 
-    init(descriptor: Int32) {
+    /// - Parameter isWatched: Whether it is a terminal; `nil`: as the system says.
+    init(descriptor: Int32, isWatched: Bool? = nil) {
         self.descriptor = descriptor
         let name = getenv("TERM").map { String(cString: $0) }
-        isWatched = isatty(descriptor) == 1
-        hasColour = isWatched && getenv("NO_COLOR") == nil && name != nil && name != "dumb"
+        self.isWatched = isWatched ?? (isatty(descriptor) == 1)
+        hasColour = self.isWatched && getenv("NO_COLOR") == nil && name != nil && name != "dumb"
     }
 
     /// Columns of the window; 80 where there is none.
@@ -41,6 +42,15 @@ struct Terminal: Sendable {
             // A reader that went away (`| head`) wants no more, and nobody is left to tell.
             guard count > 0 else { exit(EXIT_FAILURE) }
             rest = rest.dropFirst(count)
+        }
+    }
+
+    /// Writes a path as a line: its bytes for programs, for people what cannot steer the terminal.
+    func path(_ bytes: [UInt8]) {
+        if isWatched {
+            line(String(decoding: bytes, as: UTF8.self).printable)
+        } else {
+            write(bytes + [UInt8(ascii: "\n")])
         }
     }
 

@@ -6,6 +6,7 @@ import Testing
 struct ConflictTests {
     /// Lets both sides change things without hearing of each other, then waits for peace.
     static func apart(
+        _ arguments: [String] = [],
         slots: Int = 1,
         prepare: Filling,
         here: String,
@@ -13,7 +14,7 @@ struct ConflictTests {
         body: (TestDrive) async throws -> Void
     ) async throws {
         try await TestDrive.with(
-            ["--device-name", "testbox"],
+            ["--device-name", "testbox"] + arguments,
             slots: slots,
             prepare: prepare
         ) { drive in
@@ -42,10 +43,12 @@ struct ConflictTests {
 
     /// A document that was changed on both sides, and the name of our version of it.
     private static func inConflict(
+        _ arguments: [String] = [],
         slots: Int = 1,
         body: (TestDrive, String) async throws -> Void
     ) async throws {
         try await apart(
+            arguments,
             slots: slots,
             prepare: Filling(document),
             here: "echo ours > document.txt",
@@ -223,6 +226,27 @@ struct ConflictTests {
                 """
             )
             try await drive.untilCloudHas("document.txt", "ours\n")
+        }
+    }
+
+    @Test(.asRoot) func `other users end no conflict by an attribute`() async throws {
+        try await Self.inConflict(["-o", "allow_other"]) { drive, copy in
+            try await drive.run(
+                """
+                chmod 755 . "$(dirname "$DRIVE")"
+                chown 1234 document.txt "\(copy)"
+                ends() {
+                    setpriv --reuid=$1 --regid=$1 --clear-groups \\
+                        setfattr -n user.cloudfs.resolve -v keep-this document.txt
+                }
+                if ends 1234; then exit 1; fi
+                [ "$(ls | wc -l)" = 2 ]
+                ends 0
+                """
+            )
+            try await eventually("one is left") {
+                try await drive.names() == ["document.txt"]
+            }
         }
     }
 

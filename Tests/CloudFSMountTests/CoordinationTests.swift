@@ -117,6 +117,30 @@ struct CoordinationTests {
         }
     }
 
+    @Test func `a file that cannot be opened is not made`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { try $0.write("folder/old", "old\n") }
+        ) { drive in
+            let mover = try await Held("--write folder --for moving", on: drive)
+            try await drive.python(
+                """
+                for turn in range(2): fails(errno.EBUSY, open, "folder/new", "w")
+                """
+            )
+            try await mover.letGo()
+            try await drive.python(
+                """
+                assert os.listdir("folder") == ["old"], os.listdir("folder")
+                fails(errno.ENOENT, os.stat, "folder/new")
+                """
+            )
+            try await drive.drain()
+            #expect(try drive.cloud.paths() == ["folder", "folder/old"])
+            try await drive.run("echo new > folder/new")
+            try await drive.untilCloudHas("folder/new", "new\n")
+        }
+    }
+
     @Test func `a writer that waits can be interrupted, and waits no longer than it is told to`()
         async throws
     {

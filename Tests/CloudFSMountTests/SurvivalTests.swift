@@ -284,6 +284,26 @@ struct SurvivalTests {
         }
     }
 
+    @Test func `a listing goes on, and ends where it would have`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                for number in 0..<1_500 { try cloud.write("\(number)", "") }
+            }
+        ) { drive in
+            try await drive.python(
+                """
+                import subprocess
+                stream = os.scandir(".")
+                seen = [next(stream).name]
+                subprocess.run(["cloudfs", "restart"], check=True)
+                for number in range(100): open(f"new{number}", "w").close()
+                seen += [entry.name for entry in stream]
+                assert sorted(seen) == sorted(str(number) for number in range(1500)), len(seen)
+                """
+            )
+        }
+    }
+
     @Test func `a worker that crashes over and over is not restarted for ever`() async throws {
         let filling = Filling { try $0.write("file", "text") }
         try await TestDrive.with(ending: .killed, prepare: filling) { drive in

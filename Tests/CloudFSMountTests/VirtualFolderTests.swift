@@ -106,7 +106,7 @@ struct VirtualFolderTests {
                 fails(errno.EEXIST, os.mkdir, ".cloudfs")
                 fails(errno.ENODATA, os.getxattr, ".cloudfs", "user.cloudfs.status")
                 assert os.listxattr(".cloudfs") == []
-                assert stat.S_IMODE(os.stat(".cloudfs").st_mode) == 0o555
+                assert stat.S_IMODE(os.stat(".cloudfs").st_mode) == 0o500
                 # A document is changed through a link as through any other.
                 open(".cloudfs/recents/plan.txt", "a").write("ned")
                 assert open("plan.txt").read() == "planned"

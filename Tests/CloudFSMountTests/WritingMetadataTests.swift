@@ -67,12 +67,41 @@ struct WritingMetadataTests {
                 chown 1234:4321 file
                 [ "$(stat -c %u:%g file)" = 1234:4321 ]
                 as() { setpriv --reuid=$1 --regid=$2 --clear-groups "${@:3}"; }
+                refused() { if as "$@"; then exit 1; fi 2> /dev/null; }
                 [ "$(as 1234 100 cat file)" = text ]
                 [ "$(as 99 4321 cat file)" = text ]
-                ! as 99 99 cat file 2> /dev/null
-                ! as 99 4321 sh -c 'echo x >> file' 2> /dev/null
-                ! as 99 4321 chmod 777 file 2> /dev/null
-                ! as 99 99 touch new 2> /dev/null
+                refused 99 99 cat file
+                refused 99 4321 sh -c 'echo x >> file'
+                refused 99 4321 chmod 777 file
+                refused 99 99 touch new
+                """
+            )
+        }
+    }
+
+    @Test(.asRoot, .onMounts)
+    func `what modes hide from others is not shown below .cloudfs`() async throws {
+        try await TestDrive.with(
+            ["-o", "allow_other"],
+            prepare: Filling { cloud in
+                try cloud.write("private/secret", "text")
+                try cloud.setMode("private", 0o700)
+            }
+        ) { drive in
+            try await drive.setAttribute("user.cloudfs.favorite", of: "private/secret", to: "1")
+            try await drive.run(
+                """
+                chmod 755 . "$(dirname "$DRIVE")"
+                as() { setpriv --reuid=99 --clear-groups "$@"; }
+                refused() { if as "$@"; then exit 1; fi 2> /dev/null; }
+                refused ls .cloudfs
+                refused ls .cloudfs/favorites
+                refused ls .cloudfs/search/secret
+                refused readlink .cloudfs/favorites/secret
+                [ "$(stat -c %a .cloudfs .cloudfs/favorites | sort -u)" = 500 ]
+                [ "$(cat .cloudfs/favorites/secret)" = text ]
+                chown 99 .
+                refused ls .cloudfs
                 """
             )
         }
@@ -241,6 +270,54 @@ struct WritingMetadataTests {
                 assert os.getxattr("folder", "user.a") == bytes(range(256))
                 os.rename("file", "moved")
                 assert os.getxattr("moved", "user.xdg.tags") == b"red,blue"
+                """
+            )
+        }
+    }
+
+    @Test(.onMounts) func `no two attributes differ by the normal form of their names only`()
+        async throws
+    {
+        let filling = Filling { cloud in
+            try cloud.write("file", "text")
+            try cloud.write("other", "text")
+            for (name, value) in [("user.\u{e9}", "one"), ("user.e\u{301}", "two")] {
+                try SystemCall.setAttribute(name, of: "\(cloud.path)/other", to: Array(value.utf8))
+            }
+        }
+        try await TestDrive.with(prepare: filling) { drive in
+            try await drive.python(
+                """
+                first, second = "user.\\u00e9", "user.e\\u0301"
+                os.setxattr("file", first, b"one", os.XATTR_CREATE)
+                fails(errno.ENODATA, os.setxattr, "file", second, b"two", os.XATTR_REPLACE)
+                for flags in (0, os.XATTR_CREATE):
+                    fails(errno.EINVAL, os.setxattr, "file", second, b"two", flags)
+                os.setxattr("file", first, b"anew", os.XATTR_REPLACE)
+                assert os.listxattr("file") == [first]
+                assert os.getxattr("file", first) == b"anew"
+                # Another tool has stored both.
+                [name] = os.listxattr("other")
+                assert os.getxattr("other", name) == {first: b"one", second: b"two"}[name]
+                """
+            )
+            let file = "\(drive.cloud.path)/file"
+            try await eventually("the cloud has the first") {
+                try await drive.run("getfattr -d \(file)").contains("=\"anew\"")
+            }
+            try await drive.python(
+                """
+                first, second = "user.\\u00e9", "user.e\\u0301"
+                os.removexattr("file", first)
+                os.setxattr("file", second, b"anew", os.XATTR_CREATE)
+                """
+            )
+            try await drive.drain()
+            try await drive.python(
+                """
+                for file in ("file", "\(file)"):
+                    names = [name for name in os.listxattr(file) if name != "user.cloudfs-id"]
+                    assert names == ["user.e\\u0301"], names
                 """
             )
         }

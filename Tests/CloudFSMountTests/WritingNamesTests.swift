@@ -191,6 +191,36 @@ struct WritingNamesTests {
         }
     }
 
+    @Test func `what has lost its name is there for who uses it`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.python(
+                """
+                os.mkfifo("fifo")
+                pipe = os.open("fifo", os.O_RDWR)
+                os.unlink("fifo")
+                os.write(pipe, b"through")
+                assert os.read(pipe, 10) == b"through"
+                os.fchmod(pipe, 0o640)
+                facts = os.fstat(pipe)
+                assert (facts.st_nlink, stat.S_IMODE(facts.st_mode)) == (0, 0o640), facts
+                os.mkdir("folder")
+                os.mkdir("other")
+                working = os.open("folder", os.O_RDONLY)
+                replaced = os.open("other", os.O_RDONLY)
+                number = os.fstat(working).st_ino
+                os.chdir(working)
+                os.rename("../folder", "../other")
+                os.rmdir("../other")
+                facts = os.stat(".")
+                assert (facts.st_nlink, facts.st_ino) == (0, number), facts
+                assert os.fstat(replaced).st_nlink == 0
+                fails(errno.ENOENT, open, "file", "w")
+                assert os.listdir(working) == []
+                """
+            )
+        }
+    }
+
     @Test func `a tree is removed while it is being listed`() async throws {
         try await TestDrive.with(
             prepare: Filling { cloud in
@@ -205,6 +235,87 @@ struct WritingNamesTests {
             try await eventually("the cloud followed", within: .seconds(20)) {
                 !drive.cloud.exists("tree")
             }
+        }
+    }
+
+    @Test(arguments: [1, 2_000])
+    func `a listing ends and has each name once, whatever is renamed meanwhile`(
+        count: Int
+    ) async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                for number in 0..<count { try cloud.write("\(number)", "") }
+            }
+        ) { drive in
+            try await drive.python(
+                """
+                seen = []
+                for entry in os.scandir("."):
+                    seen.append(entry.name)
+                    assert len(seen) <= \(count), seen[-5:]
+                    os.rename(entry.name, "aside")
+                    os.rename("aside", entry.name)
+                assert sorted(seen) == sorted(str(number) for number in range(\(count)))
+                """,
+                within: .seconds(60)
+            )
+        }
+    }
+
+    @Test func `a listing has each name once while its files are saved`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                for number in 0..<1_500 { try cloud.write("\(number)", "old") }
+            }
+        ) { drive in
+            try await drive.python(
+                """
+                names = [str(number) for number in range(1500)]
+                seen = []
+                for entry in os.scandir("."):
+                    seen.append(entry.name)
+                    assert len(seen) <= len(names), seen[-5:]
+                    open("new", "w").close()
+                    os.replace("new", entry.name)
+                    if len(seen) == 100: renameat2(names[0], names[-1], 2)
+                assert sorted(seen) == sorted(names)
+                """,
+                within: .seconds(60)
+            )
+        }
+    }
+
+    @Test(.onMounts)
+    func `what the cloud has just brought is opened by who would make it`() async throws {
+        // The kernel does not hear that there is something where it looked in vain.
+        var options = TestMount.Options([])
+        options.environment = ["CLOUDFS_FAULTS": "notify.taken=delay:60000"]
+        try await TestDrive.with(options: options, ending: .killed) { drive in
+            try await drive.python(
+                """
+                for name in ("file", "link", "folder"): fails(errno.ENOENT, os.stat, name)
+                """
+            )
+            try drive.cloud.write("file", "cloud,")
+            try await drive.run(
+                "ln -s file \(drive.cloud.path)/link; mkdir \(drive.cloud.path)/folder"
+            )
+            for name in ["file", "link", "folder"] {
+                try await eventually("the drive knows of \(name)") {
+                    try await drive.run("cloudfs query name:\(name)").hasSuffix("/\(name)")
+                }
+            }
+            try await drive.python(
+                """
+                fails(errno.ENOENT, os.stat, "file")
+                fails(errno.EISDIR, open, "folder", "a")
+                for name in ("file", "link"): fails(errno.EEXIST, open, name, "x")
+                open("link", "a").write("link,")
+                open("file", "a").write("file")
+                assert open("file").read() == "cloud,link,file"
+                """
+            )
+            try await drive.untilCloudHas("file", "cloud,link,file")
         }
     }
 

@@ -49,17 +49,31 @@ extension CatalogReader {
         )
     }
 
-    /// At most `limit` children whose names were made after `position`, in that order.
-    func children(of parent: ItemID, after position: Int64, limit: Int) throws -> [ChildRecord] {
+    /// The row of the name that was made last.
+    func newestName() throws -> Int64 {
+        try Int64.fetchOne(database.cachedStatement(sql: "SELECT max(id) FROM name")) ?? 0
+    }
+
+    /// At most `limit` children whose names were made after `position` and not after `end`, in
+    /// that order.
+    func children(
+        of parent: ItemID,
+        after position: Int64,
+        upTo end: Int64 = .max,
+        limit: Int
+    ) throws -> [ChildRecord] {
         let statement = try database.cachedStatement(
             sql: """
                 SELECT \(ItemRecord.columns), name.id, name.name
                 FROM name INDEXED BY name_order JOIN item ON item.id = name.item
-                WHERE name.parent = ? AND name.id > ? ORDER BY name.id LIMIT ?
+                WHERE name.parent = ? AND name.id > ? AND name.id <= ?
+                ORDER BY name.id LIMIT ?
                 """
         )
-        return try DatabaseRow.all(statement, arguments: [parent.rawValue, position, limit]) {
-            row in
+        return try DatabaseRow.all(
+            statement,
+            arguments: [parent.rawValue, position, end, limit]
+        ) { row in
             ChildRecord(
                 position: row[ItemRecord.columnCount],
                 name: row.bytes(ItemRecord.columnCount + 1),
@@ -170,6 +184,7 @@ extension CatalogReader {
     }
 
     /// The policy that holds for the item: its own, else that of the nearest folder that has one.
+    ///
     /// What was removed here is still in the folder that the cloud has it in.
     func effectivePolicy(of id: ItemID) throws -> ContentPolicy {
         let policy = try Int.fetchOne(

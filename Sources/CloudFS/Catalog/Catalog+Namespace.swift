@@ -69,10 +69,21 @@ extension CatalogWriter {
         try execute("DELETE FROM name WHERE item = ?", [id.rawValue])
     }
 
-    /// Gives the item a new name row, so that directory streams under way see it at their end.
+    /// Gives the item a new name row: rows are numbered in the order in which names came to be.
     func moveName(of id: ItemID, to name: [UInt8], in parent: ItemID) throws {
         try removeName(of: id)
         try addName(name, in: parent, to: id)
+    }
+
+    /// Gives the item the name row of another one, which has none then.
+    ///
+    /// The name stays where it is in directory streams, which show it once.
+    private func takeName(of victim: ItemID, for id: ItemID) throws {
+        try removeName(of: id)
+        try execute(
+            "UPDATE name SET item = ? WHERE item = ?",
+            [id.rawValue, victim.rawValue]
+        )
     }
 
     /// Sets the times of a folder whose names changed.
@@ -138,10 +149,11 @@ extension CatalogWriter {
         let old = try reader.name(of: id)
         if let victim {
             try keepPrevious(try reader.existing(victim), for: id, at: now)
-            try removeName(of: victim)
+            try takeName(of: victim, for: id)
             try touch(victim, at: now)
+        } else {
+            try moveName(of: id, to: name, in: parent)
         }
-        try moveName(of: id, to: name, in: parent)
         try touch(id, at: now)
         if let old { try touchFolder(old.parent, at: now, by: request) }
         if old?.parent != parent { try touchFolder(parent, at: now, by: request) }
@@ -163,9 +175,10 @@ extension CatalogWriter {
         guard let firstName = try reader.name(of: first),
             let secondName = try reader.name(of: second)
         else { throw CloudFSError(.notFound, "an item to be exchanged has no name") }
-        try removeName(of: first)
-        try moveName(of: second, to: firstName.name, in: firstName.parent)
-        try addName(secondName.name, in: secondName.parent, to: first)
+        try execute(
+            "UPDATE name SET item = CASE item WHEN ?1 THEN ?2 ELSE ?1 END WHERE item IN (?1, ?2)",
+            [first.rawValue, second.rawValue]
+        )
         for id in [first, second] {
             try touch(id, at: now)
             try enqueue(id, notBefore: notBefore)

@@ -14,6 +14,9 @@ struct SubtreeTotals: Sendable, Equatable {
 
 extension CatalogReader {
     /// Sums over the item itself if it is a file, else over what is below it.
+    ///
+    /// Of bytes with `total`, which knows no overflow: a cloud may say of files that they are as
+    /// long as numbers go. It is exact up to 8 PiB.
     func totals(below id: ItemID) throws -> SubtreeTotals {
         let statement = try database.cachedStatement(
             sql: """
@@ -22,9 +25,9 @@ extension CatalogReader {
                     SELECT name.item FROM below JOIN name ON name.parent = below.id)
                 SELECT count(*), coalesce(sum(kind = 1), 0),
                     coalesce(sum(kind = 1 AND (residency = 2 OR size = 0)), 0),
-                    coalesce(sum(CASE kind WHEN 1 THEN size ELSE 0 END), 0),
-                    coalesce(sum(CASE residency WHEN 2 THEN size WHEN 1
-                        THEN min(local_bytes, size) ELSE 0 END), 0),
+                    CAST(total(CASE kind WHEN 1 THEN size ELSE 0 END) AS INTEGER),
+                    CAST(total(CASE residency WHEN 2 THEN size WHEN 1
+                        THEN min(local_bytes, size) ELSE 0 END) AS INTEGER),
                     coalesce(sum(outbox.item IS NOT NULL AND outbox.is_held = 0), 0),
                     coalesce(sum(outbox.error_code IS NOT NULL), 0)
                 FROM item LEFT JOIN outbox ON outbox.item = item.id

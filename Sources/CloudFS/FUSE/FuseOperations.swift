@@ -15,7 +15,8 @@ enum FuseOperations {
         return table
     }
 
-    /// - Replies: `fuse_reply_none`: items have numbers of their own, so nothing counts lookups.
+    /// - Replies: `fuse_reply_none`: items have numbers of their own, so nothing counts lookups;
+    ///   what is gone from the drive is kept until then.
     private static func addSession(to table: inout fuse_lowlevel_ops) {
         table.`init` = { data, connection in
             guard let connection else { return }
@@ -26,13 +27,26 @@ enum FuseOperations {
             )
             context.ready()
         }
-        table.forget = { raw, _, _ in fuse_reply_none(raw) }
-        table.forget_multi = { raw, _, _ in fuse_reply_none(raw) }
+        table.forget = { raw, item, _ in
+            FuseOperations.filesystem(raw).gone.forget(CollectionOfOne(FuseArguments.item(item)))
+            fuse_reply_none(raw)
+        }
+        table.forget_multi = { raw, count, items in
+            let items = UnsafeBufferPointer(start: items, count: count)
+            FuseOperations.filesystem(raw).gone.forget(
+                items.lazy.map { FuseArguments.item($0.ino) }
+            )
+            fuse_reply_none(raw)
+        }
         table.statfs = { raw, item in
             FuseRequest.handle(raw, "statfs", item) { files throws(CloudFSError) in
                 .statistics(try files.statistics())
             }
         }
+    }
+
+    private static func filesystem(_ raw: fuse_req_t?) -> Filesystem {
+        SessionContext.of(fuse_req_userdata(raw)).filesystem
     }
 
     /// - Replies: `fuse_reply_attr`, `fuse_reply_xattr`, `fuse_reply_buf`, `fuse_reply_err`.

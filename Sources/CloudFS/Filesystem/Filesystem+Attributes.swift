@@ -68,11 +68,19 @@ extension Filesystem {
         }
         try changeAttributes(of: id, for: caller) { writer in
             let attributes = try writer.reader.attributes(of: id)
-            if flags & 1 != 0, attributes[name] != nil {
+            let isThere = try writer.reader.attribute(name, of: id) != nil
+            if flags & 1 != 0, isThere {
                 throw CloudFSError(.exists, "the attribute exists already", item: id)
             }
-            if flags & 2 != 0, attributes[name] == nil {
+            if flags & 2 != 0, !isThere {
                 throw CloudFSError(.noAttribute, "no attribute \(name)", item: id)
+            }
+            guard isThere || attributes[name] == nil else {
+                throw CloudFSError(
+                    .invalidName,
+                    "another attribute's name differs by its Unicode normal form only",
+                    item: id
+                )
             }
             var changed = attributes
             changed[name] = value
@@ -192,6 +200,14 @@ extension Filesystem {
         case .evict: try evictOne(id)
         case .resolve:
             try requireWritable()
+            // The kernel has checked that the file may be written, not its folder.
+            guard caller.userID == geteuid() || caller.userID == 0 else {
+                throw CloudFSError(
+                    .notPermitted,
+                    "only root and the user who mounted may resolve a conflict so",
+                    item: id
+                )
+            }
             guard let resolution = Resolution(word: word) else {
                 throw CloudFSError(
                     .invalidArgument,

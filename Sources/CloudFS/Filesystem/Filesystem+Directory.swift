@@ -62,7 +62,9 @@ extension Filesystem {
     /// Emits entries from `offset` on, until there are no more or `emit` says that it is full.
     ///
     /// An offset is the row of a name, not a position in a snapshot: a stream goes on where it
-    /// was in another process, and sees each name once however the folder changes meanwhile.
+    /// was in another process, and sees each name once however the folder changes meanwhile. It
+    /// ends with the names that there were when it began, so that who renames what it shows comes
+    /// to an end.
     func readFolder(
         _ handle: UInt64,
         offset: Int64,
@@ -71,13 +73,16 @@ extension Filesystem {
     ) throws(CloudFSError) {
         let folder = try handles.folder(handle)
         if folder.isVirtual { return try readVirtualFolder(folder, offset: offset, emit: emit) }
+        let last = try handles.lastName(of: handle, isBeginning: offset == 0) {
+            () throws(CloudFSError) in try catalog.readFew { try $0.newestName() }
+        }
         var offset = offset
         if offset < Self.firstName, !(try emitDots(folder, from: offset, emit)) { return }
         offset = max(offset, Self.firstName)
         while true {
             let position = offset - Self.firstName
             let page = try catalog.read {
-                try $0.children(of: folder, after: position, limit: 128)
+                try $0.children(of: folder, after: position, upTo: last, limit: 128)
             }
             for child in page {
                 offset = child.position + Self.firstName

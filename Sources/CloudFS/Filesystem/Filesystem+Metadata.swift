@@ -3,7 +3,12 @@ import Synchronization
 extension Filesystem {
     func attributes(of id: ItemID, handle: UInt64?) throws(CloudFSError) -> Attributes {
         if id.isVirtual { return try attributes(ofVirtual: id) }
-        return attributes(of: try catalog.readFew { try Self.linked(id, $0) })
+        do throws(CloudFSError) {
+            return attributes(of: try catalog.readFew { try Self.linked(id, $0) })
+        } catch  where error.code == .notFound {
+            guard let record = gone.record(id) else { throw error }
+            return attributes(of: (record, hasName: false))
+        }
     }
 
     /// An item, and whether it has a name.
@@ -36,7 +41,7 @@ extension Filesystem {
         }
         let attributes =
             changes.changesMetadata
-            ? attributes(of: try setMetadata(changes, of: id))
+            ? attributes(of: try setMetadataOfAny(changes, of: id))
             : try attributes(of: id, handle: handle)
         publish([changes.size == nil ? .attributes(id) : .content(id)], by: caller)
         return attributes
@@ -64,6 +69,28 @@ extension Filesystem {
         }
         try files.release(file)
         uploader.noteChange()
+    }
+
+    /// The same of what may be gone from the catalog: nobody but its users sees that.
+    private func setMetadataOfAny(
+        _ changes: AttributeChanges,
+        of id: ItemID
+    ) throws(CloudFSError) -> Linked {
+        do throws(CloudFSError) {
+            return try setMetadata(changes, of: id)
+        } catch  where error.code == .notFound {
+            let now = clocks.now()
+            let record = gone.change(id) { item in
+                item.metadata.permissions = changes.permissions ?? item.metadata.permissions
+                item.metadata.userID = changes.userID ?? item.metadata.userID
+                item.metadata.groupID = changes.groupID ?? item.metadata.groupID
+                item.metadata.modified = changes.modified?.moment(now) ?? item.metadata.modified
+                item.accessed = changes.accessed?.moment(now) ?? item.accessed
+                item.changed = now
+            }
+            guard let record else { throw error }
+            return (record, hasName: false)
+        }
     }
 
     private func setMetadata(

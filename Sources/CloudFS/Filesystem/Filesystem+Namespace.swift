@@ -127,16 +127,59 @@ extension Filesystem {
         // Until the new file is open: nobody who has waited for the name comes in between.
         let claim = try claimName(name, in: parent, for: caller)
         defer { claim?.end() }
-        let (entry, file) = try makeFile(name, in: parent, permissions: permissions, caller: caller)
+        let (entry, file) = try makeToOpen(name, in: parent, permissions, flags, caller)
         let opened: OpenedFile
         do throws(CloudFSError) {
             opened = try openNow(file.id, flags: flags & ~O_TRUNC, caller: caller)
         } catch {
+            unmake(file.id, name, in: parent, for: caller)
             try files.release(file)
             throw error
         }
         try files.release(file)
         return (entry, opened)
+    }
+
+    /// Removes a new file that cannot be opened: its maker and the kernel hear that there is none.
+    private func unmake(
+        _ id: ItemID,
+        _ name: ItemName,
+        in parent: ItemID,
+        for caller: Caller
+    ) {
+        let (now, notBefore) = (clocks.now(), notBefore)
+        do throws(CloudFSError) {
+            try catalog.write { writer in
+                try writer.unlink(id, at: now, notBefore: notBefore, by: caller.request)
+            }
+        } catch {
+            logger.warning(
+                "a new file that cannot be opened stays, as it cannot be removed",
+                metadata: ["item.id": "\(id)", "error": "\(error)"]
+            )
+            return
+        }
+        didUnlink(id)
+        publish([.entryVanished(parent: parent, name: name, item: id)], by: caller)
+    }
+
+    /// Makes an empty file that is opened next.
+    ///
+    /// The cloud may have brought something under that name which the kernel has not heard of yet,
+    /// or it would have opened that. It looks again then, as `remoteChanged` makes it do, and asks
+    /// to open what it finds, if its modes let the caller.
+    private func makeToOpen(
+        _ name: ItemName,
+        in parent: ItemID,
+        _ permissions: UInt16,
+        _ flags: Int32,
+        _ caller: Caller
+    ) throws(CloudFSError) -> (Entry, OpenFile) {
+        do throws(CloudFSError) {
+            return try makeFile(name, in: parent, permissions: permissions, caller: caller)
+        } catch  where error.code == .exists && flags & O_EXCL == 0 {
+            throw CloudFSError(.remoteChanged, "the cloud has just brought \(name)", item: parent)
+        }
     }
 
     /// Makes an empty file.
@@ -295,7 +338,7 @@ extension Filesystem {
         guard try !isDone(caller.request, to: parent) else { return }
         let now = clocks.now()
         let notBefore = notBefore
-        let id = try withClaims(for: caller) { reader in
+        let record = try withClaims(for: caller) { reader in
             [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
         } _: { claimed throws(CloudFSError) in
             try catalog.write { writer in
@@ -305,11 +348,11 @@ extension Filesystem {
                 }
                 try Self.require(record, among: claimed)
                 try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
-                return record.id
+                return record
             }
         }
-        didUnlink(id)
-        publish([.entryVanished(parent: parent, name: name, item: id)], by: caller)
+        didUnlink(record)
+        publish([.entryVanished(parent: parent, name: name, item: record.id)], by: caller)
     }
 
     func removeFolder(
@@ -322,7 +365,7 @@ extension Filesystem {
         guard try !isDone(caller.request, to: parent) else { return }
         let now = clocks.now()
         let notBefore = notBefore
-        let id = try withClaims(for: caller) { reader in
+        let record = try withClaims(for: caller) { reader in
             [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
         } _: { claimed throws(CloudFSError) in
             try catalog.write { writer in
@@ -331,11 +374,11 @@ extension Filesystem {
                 try Self.requireEmpty(record, writer.reader)
                 try Self.require(record, among: claimed)
                 try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
-                return record.id
+                return record
             }
         }
-        didUnlink(id)
-        publish([.entryVanished(parent: parent, name: name, item: id)], by: caller)
+        didUnlink(record)
+        publish([.entryVanished(parent: parent, name: name, item: record.id)], by: caller)
     }
 
     /// Removes a package with all that is in it, in one step.
@@ -346,21 +389,21 @@ extension Filesystem {
     ) throws(CloudFSError) {
         try requireWritable()
         let (now, notBefore) = (clocks.now(), notBefore)
-        let (id, dropped) = try withClaims(for: caller) { reader in
+        let (record, dropped) = try withClaims(for: caller) { reader in
             [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
         } _: { claimed throws(CloudFSError) in
-            try catalog.write { writer -> (ItemID, DroppedTree) in
+            try catalog.write { writer -> (ItemRecord, DroppedTree) in
                 let record = try Self.child(name, of: parent, writer.reader)
                 try Self.require(record, among: claimed)
                 let dropped = try writer.dropTree(of: record, isWanted: true)
                 try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
-                return (record.id, dropped)
+                return (record, dropped)
             }
         }
         packages.forget(dropped.members)
-        didUnlink(id)
-        let gone = ItemChange.entryVanished(parent: parent, name: name, item: id)
-        publish(dropped.changes + [gone], by: caller)
+        didUnlink(record)
+        let news = ItemChange.entryVanished(parent: parent, name: name, item: record.id)
+        publish(dropped.changes + [news], by: caller)
     }
 
     static func child(
@@ -381,8 +424,13 @@ extension Filesystem {
         }
     }
 
+    func didUnlink(_ record: ItemRecord) {
+        gone.keep(record)
+        didUnlink(record.id)
+    }
+
     /// Lets go of an item that lost its name, now or with its last handle.
-    func didUnlink(_ id: ItemID) {
+    private func didUnlink(_ id: ItemID) {
         if let file = files.live(id) {
             file.state.withLock { $0.isUnlinked = true }
         }

@@ -23,7 +23,8 @@ extension Filesystem {
             programs.activity.noteRefusal(of: program, at: clocks.now())
             throw programs.refusal(of: program, handle.file.id)
         }
-        let range = offset..<offset + Int64(count)
+        // The kernel reads whole pages, the last one that there can be as well.
+        let range = offset..<offset + min(Int64(count), .max - offset)
         // What is no habit is not read ahead of.
         let asker = presence == .range ? nil : program
         let wait = try hydrator.begin(

@@ -32,8 +32,8 @@ extension Filesystem {
         if parent != newParent { for id in result.moved { coordinator.noteMoved(id) } }
         if let id = result.moved.first { fulfil(newName, in: newParent, with: id) }
         if let victim = result.victim {
-            for id in result.moved { succeed(victim, as: id) }
-            replaced.keep(victim)
+            for id in result.moved { succeed(victim.id, as: id) }
+            replaced.keep(victim.id)
             didUnlink(victim)
         }
         if let (old, new) = result.saved { succeed(old, as: new) }
@@ -84,7 +84,7 @@ extension Filesystem {
         /// Items with new names.
         var moved: [ItemID] = []
         /// Who lost its name.
-        var victim: ItemID?
+        var victim: ItemRecord?
         /// Whose identity the moved one has now.
         var ancestor: ItemID?
         /// A document that was put aside for another version of it, and that one.
@@ -127,12 +127,12 @@ extension Filesystem {
         }
         if target.id == source.id { return Renamed() }
         try Self.requireReplaceable(target, by: source, reader)
-        return try move(source, over: target.id, change, writer)
+        return try move(source, over: target, change, writer)
     }
 
     private func move(
         _ source: ItemRecord,
-        over victim: ItemID?,
+        over victim: ItemRecord?,
         _ change: Renaming,
         _ writer: CatalogWriter
     ) throws -> Renamed {
@@ -142,7 +142,7 @@ extension Filesystem {
             source.id,
             to: change.newName.bytes,
             in: change.newParent,
-            replacing: victim,
+            replacing: victim?.id,
             at: change.now,
             notBefore: change.notBefore,
             by: change.request

@@ -1,4 +1,9 @@
+import Glibc
+
 /// `.cloudfs` and what is below it: folders of links to items, which nobody can change.
+///
+/// They are for the user who mounted alone: what they show is found through folders of the drive
+/// whose modes may keep other users out.
 ///
 /// The kernel keeps none of it, but for the targets of links: a link that leads elsewhere has
 /// another generation.
@@ -116,10 +121,10 @@ extension Filesystem {
         Attributes(
             id: node.id,
             kind: .folder,
-            permissions: 0o555,
+            permissions: 0o500,
             linkCount: 2,
-            userID: root.metadata.userID,
-            groupID: root.metadata.groupID,
+            userID: geteuid(),
+            groupID: getegid(),
             size: 0,
             blocks: 0,
             accessed: root.metadata.modified,

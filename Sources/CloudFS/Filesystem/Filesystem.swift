@@ -24,6 +24,7 @@ final class Filesystem: Sendable {
     let lockClaims = LockClaims()
     let ownerNoted = Signal()
     let handles: HandleTable
+    let gone = GoneItems()
     let hub: ChangeHub
     let connection: Connection
     let contentTypes: ContentTypes

@@ -18,6 +18,8 @@ struct HandleRecord: Sendable, BitwiseCopyable {
     var backing: Int32 = 0
     /// The mark of the request that opened it; 0 where it cannot be sent again.
     var request: Int64 = 0
+    /// The row of the last name that the listing of a folder shows; 0 before it began.
+    var lastName: Int64 = 0
     var append = Append()
 
     static let file: Int32 = 1
@@ -252,6 +254,24 @@ final class HandleTable: Sendable {
             throw CloudFSError(.badHandle, "no folder is open as handle \(number)")
         }
         return id
+    }
+
+    /// The row of the last name that the listing of an open folder shows: `newest` where it begins.
+    ///
+    /// - Throws: `badHandle`.
+    func lastName(
+        of number: UInt64,
+        isBeginning: Bool,
+        newest: () throws(CloudFSError) -> Int64
+    ) throws(CloudFSError) -> Int64 {
+        guard case .folder(_, let slot) = state.withLock({ $0.entries[number] }),
+            var record = records.read(slot)
+        else { throw CloudFSError(.badHandle, "no folder is open as handle \(number)") }
+        if isBeginning || record.lastName == 0 {
+            record.lastName = try newest()
+            records.write(record, to: slot)
+        }
+        return record.lastName
     }
 
     /// Decides where a request puts bytes at the end of a file: where it did before, if it did.

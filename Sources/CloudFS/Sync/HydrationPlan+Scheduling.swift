@@ -80,7 +80,7 @@ extension HydrationPlan {
         let step = min(stream.window / 2, requestLength(window: stream.window))
         let ahead = fetchedEnd(from: stream.next) - stream.next
         if stream.window > 0, ahead <= stream.window - step {
-            stream.aheadEnd = max(stream.aheadEnd, min(size, stream.next + stream.window))
+            stream.aheadEnd = max(stream.aheadEnd, end(of: stream.window, from: stream.next))
         }
         streams.append(stream)
         completionPosition = stream.next
@@ -98,6 +98,13 @@ extension HydrationPlan {
         case .partial: false
         case .full: true
         }
+    }
+
+    /// Where so many bytes from `offset` on end, at the latest with the file.
+    ///
+    /// A cloud may say of a file that it is as long as numbers go.
+    private func end(of count: Int64, from offset: Int64) -> Int64 {
+        offset + min(count, size - offset)
     }
 
     /// The end of the bytes from `offset` on that are present or on their way.
@@ -172,8 +179,8 @@ extension HydrationPlan {
         let block = Self.blockSize
         var wanted: Range<Int64> = 0..<size
         if size > Self.smallByteCount {
-            let end = (waiter.range.upperBound + block - 1) / block * block
-            wanted = waiter.range.lowerBound / block * block..<min(size, end)
+            let lastBlock = (waiter.range.upperBound - 1) / block * block
+            wanted = waiter.range.lowerBound / block * block..<end(of: block, from: lastBlock)
         }
         // A sequential reader's own bytes and the ones ahead of it come in one request.
         let aheadEnd =
@@ -190,7 +197,8 @@ extension HydrationPlan {
             if end == wanted.upperBound, aheadEnd > end,
                 let more = nextUnassigned(from: end, limit: aheadEnd), more.lowerBound == end
             {
-                end = min(more.upperBound, max(end, gap.lowerBound + settings.shortestRequest))
+                let shortest = self.end(of: settings.shortestRequest, from: gap.lowerBound)
+                end = min(more.upperBound, max(end, shortest))
             }
             begin(gap.lowerBound..<end, for: .reader, now, &actions)
         }
@@ -207,7 +215,7 @@ extension HydrationPlan {
         while requests.count < settings.maximumParallelRequests,
             let gap = nextUnassigned(from: range)
         {
-            let end = min(gap.upperBound, gap.lowerBound + length)
+            let end = min(gap.upperBound, end(of: length, from: gap.lowerBound))
             begin(gap.lowerBound..<end, for: reason, now, &actions)
         }
     }

@@ -32,6 +32,20 @@ import Testing
         #expect(try size() == 7)
     }
 
+    @Test func `sizes that no number can add up are summed all the same`() throws {
+        let fixture = try CatalogFixture()
+        let ids = try ["one", "two", "three"].map { try fixture.addFile($0) }
+        try fixture.catalog.write { writer in
+            for id in ids.prefix(2) { try writer.setSize(.max, of: id) }
+            try writer.setSize(7, of: ids[2])
+        }
+        let (all, one) = try fixture.catalog.read { reader in
+            (try reader.totals(below: .root), try reader.totals(below: ids[2]))
+        }
+        #expect(all.files == 3 && all.bytes == .max)
+        #expect(one.bytes == 7)
+    }
+
     @Test(arguments: FolderOrder.allCases)
     func `what follows a file costs the same in a large folder`(order: FolderOrder) throws {
         let fixture = try CatalogFixture()

@@ -1,5 +1,6 @@
 import ArgumentParser
 import CloudFSControlAPI
+import Glibc
 import Testing
 
 @testable import cloudfs
@@ -84,6 +85,34 @@ import Testing
     @Test func `a name cannot steer the terminal`() {
         let lines = table([["\u{1B}[2J\n\u{202E}x", "", ""]])
         #expect(lines[1] == #"\u{1b}[2J\u{a}\u{202e}x"#)
+    }
+
+    @Test func `a path is bytes for programs, and cannot steer a terminal`() throws {
+        let path = Array("/drive/\u{1B}[2J".utf8) + [0xFF]
+        #expect(try Self.written(isWatched: false) { $0.path(path) } == path + [0x0A])
+        let shown = try Self.written(isWatched: true) { $0.path(path) }
+        #expect(String(decoding: shown, as: UTF8.self) == "/drive/\\u{1b}[2J\u{FFFD}\n")
+    }
+
+    private static func written(
+        isWatched: Bool,
+        _ write: (Terminal) -> Void
+    ) throws -> [UInt8] {
+        var ends: [Int32] = [0, 0]
+        try #require(pipe(&ends) == 0)
+        defer { for end in ends { close(end) } }
+        write(Terminal(descriptor: ends[1], isWatched: isWatched))
+        var bytes = [UInt8](repeating: 0, count: 1_000)
+        let count = read(ends[0], &bytes, bytes.count)
+        return Array(bytes.prefix(max(0, count)))
+    }
+
+    @Test func `an error cannot steer the terminal`() {
+        let error = ValidationError("no such item: \u{1B}[2J\u{202E}x")
+        let message = CloudFSCommand.message(of: error)
+        #expect(message?.hasPrefix(#"Error: no such item: \u{1b}[2J\u{202e}x"# + "\n") == true)
+        #expect(CloudFSCommand.message(of: CleanExit.message("done")) == nil)
+        #expect(CloudFSCommand.message(of: ExitCode.failure) == nil)
     }
 
     @Test func `colour takes no room`() {

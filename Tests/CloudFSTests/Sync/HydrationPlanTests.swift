@@ -59,6 +59,30 @@ private let gib: Int64 = 1 << 30
         #expect(harness.fetched.isEmpty)
     }
 
+    @Test(arguments: [
+        HydrationPlan.Policy.partial, .progressive(limit: .max), .full,
+    ])
+    func `a file that is as long as numbers go is read up to its end`(
+        policy: HydrationPlan.Policy
+    ) {
+        let size = Int64.max
+        var harness = HydrationPlanHarness(size: size, policy: policy)
+        let last = harness.read(size - 1..<size)
+        #expect(harness.fetched.first == size - 4095..<size)
+        // In a row, so that the end is read ahead.
+        var offset = size - mib
+        while offset < size {
+            let end = offset + min(64 * kib, size - offset)
+            harness.read(offset..<end)
+            offset = end
+        }
+        #expect(harness.fetched.allSatisfy { $0.upperBound <= size })
+        for (id, range) in harness.running where range.count <= mib {
+            harness.send(.delivered(id, range))
+        }
+        #expect(harness.succeeded(last))
+    }
+
     @Test func `two readers of one range share one request`() {
         var harness = HydrationPlanHarness(size: gib)
         let one = harness.read(mib..<mib + 4096, handle: 1)

@@ -25,7 +25,8 @@ enum EmbeddedAttributes {
             if name == documentID {
                 let text = try value(of: name, at: path) ?? []
                 found.documentID = DocumentID(String(decoding: text, as: UTF8.self))
-            } else if RemoteAttribute.isSynced(name) {
+            } else if RemoteAttribute.isSynced(name), found.attributes[name] == nil {
+                // Of names that differ by their normal form only the first is one.
                 found.attributes[name] = try value(of: name, at: path)
             }
         }
@@ -39,13 +40,16 @@ enum EmbeddedAttributes {
     ) throws {
         let present = try read(descriptor).attributes
         let path = descriptor.magicPath
+        // By their bytes: one that differs in its normal form only is another one, which goes.
+        let names = Set(attributes.keys.map { Array($0.utf8) })
+        let kept = present.filter { names.contains(Array($0.key.utf8)) }
         // First, as their room may be needed.
-        for name in present.keys where attributes[name] == nil {
+        for name in present.keys where kept[name] == nil {
             let result = EmbeddedSystem.attempt("removexattr") { clinux_removexattr(path, name) }
             // Somebody else may have removed it first.
             if case .failure(let failure) = result, failure.errorNumber != ENODATA { throw failure }
         }
-        for (name, value) in attributes where present[name] != value {
+        for (name, value) in attributes where kept[name] != value {
             guard RemoteAttribute.isSynced(name) else {
                 throw CloudFSError(.invalidName, "\"\(name)\" is no attribute of an application")
             }

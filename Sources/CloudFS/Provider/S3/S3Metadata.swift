@@ -144,12 +144,15 @@ enum S3Metadata {
             let fields = try? JSONDecoder().decode([String: String].self, from: Data(json))
         else { return [:] }
         var attributes: [String: [UInt8]] = [:]
-        for (encoded, value) in fields {
+        // In order: of names that differ by their normal form only the first is one.
+        for (encoded, value) in fields.sorted(by: { $0.key < $1.key }) {
             guard let name = URIEncoding.decode(encoded.utf8),
                 let bytes = Data(base64Encoded: value)
             else { continue }
             let text = String(decoding: name, as: UTF8.self)
-            if RemoteAttribute.isSynced(text) { attributes[text] = Array(bytes) }
+            if RemoteAttribute.isSynced(text), attributes[text] == nil {
+                attributes[text] = Array(bytes)
+            }
         }
         return attributes
     }
