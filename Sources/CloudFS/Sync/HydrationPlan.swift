@@ -149,6 +149,7 @@ struct HydrationPlan: Sendable {
     init(
         size: Int64,
         present: ByteRangeSet = ByteRangeSet(),
+        isOutdated: Bool = false,
         policy: Policy,
         settings: Settings = Settings()
     ) {
@@ -156,6 +157,7 @@ struct HydrationPlan: Sendable {
         self.size = size
         self.present = present
         self.present.remove(size..<Int64.max)
+        self.isOutdated = isOutdated
         self.policy = policy
         self.settings = settings
         isForced = policy == .full

@@ -166,10 +166,8 @@ extension OpenFiles {
             + state.waits.keys.map { .wake($0, failure: nil) }
         state.generation = generation
         state.content = content
-        state.residency = .resident
-        state.plan = nil
+        state.becomeResident()
         state.isDirty = true
-        state.isBaseLost = false
         state.size = 0
         state.didChange(at: now)
         state.hasUnsavedChange = false

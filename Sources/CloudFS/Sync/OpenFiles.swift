@@ -223,13 +223,15 @@ final class OpenFiles: Sendable {
     ) -> HydrationPlan {
         state.storedRanges = ByteRangeSet()
         for range in stored { state.storedRanges.insert(range) }
-        let size = state.base?.size ?? 0
+        // Without a base a file is as long as its bytes were, of which none can come.
+        let size = state.lostSize ?? state.base?.size ?? state.size
         var present = state.storedRanges
         // What was cut off here, perhaps right before a crash, does not come back.
         if state.isDirty, state.size < size { present.insert(state.size..<size) }
         return HydrationPlan(
             size: size,
             present: present,
+            isOutdated: state.lostSize != nil || state.base == nil,
             policy: hydration.policy,
             settings: hydration.settings
         )
@@ -337,7 +339,7 @@ final class OpenFiles: Sendable {
         state.generation = generation
         state.content = content
         state.residency = residency
-        if residency == .resident { state.plan = nil }
+        if residency == .resident { state.becomeResident() }
         return content
     }
 
@@ -382,7 +384,7 @@ extension OpenFile.State {
         modified = record.item.metadata.modified
         changed = record.item.changed
         isDirty = record.hasChangedContent
-        isBaseLost = record.isBaseLost
+        lostSize = record.lostSize
         hasSetID = record.item.metadata.hasSetID
         package = record.item.package
         isPackage = record.item.isPackage

@@ -374,7 +374,6 @@ extension RemoteApplier {
         _ remote: RemoteItem,
         in folder: ItemID
     ) throws(CloudFSError) -> [ItemChange] {
-        let isPartial = state.plan != nil
         let now = files.clocks.now()
         let known = state.base
         let changes = try catalog.write { writer -> [ItemChange] in
@@ -388,7 +387,6 @@ extension RemoteApplier {
             try writer.moveName(of: id, to: free.bytes, in: place.parent)
             try writer.removeBase(of: id)
             try writer.setDocument(.random(), of: id)
-            if isPartial { try writer.setBaseLost(id) }
             try writer.enqueue(id, notBefore: now)
             let winner = try adopt(
                 remote,
@@ -406,8 +404,7 @@ extension RemoteApplier {
                 .entryAppeared(parent: place.parent, name: free), .attributes(id),
             ]
         }
-        state.base = nil
-        state.isBaseLost = isPartial
+        state.loseBase()
         state.hasNewer = false
         logger.notice(
             "two versions of a file were kept",
