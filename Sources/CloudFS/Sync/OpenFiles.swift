@@ -325,6 +325,9 @@ final class OpenFiles: Sendable {
             state.content = content
             return content
         }
+        guard state.base != nil || state.size == 0 else {
+            throw CloudFSError(.remoteChanged, "this version is gone from the cloud", item: id)
+        }
         let (generation, content) = try makeContent(for: id, size: state.size)
         let residency = state.base == nil ? Residency.resident : .partial
         do {

@@ -100,4 +100,41 @@ import Testing
         #expect(try partial.record.item.content.residency == .resident)
         #expect(try !partial.record.isBaseLost)
     }
+
+    /// As a save does whose program meets the old file a moment later.
+    @Test func `a placeholder whose base was handed on has no bytes`() throws {
+        let id = try placeholder()
+        try catalog.write { try $0.removeBase(of: id) }
+        let file = try files.acquire(id)
+        #expect(code(file, 0..<4096) == .remoteChanged)
+        try expectNoContent(file)
+    }
+
+    @Test func `an open placeholder that is deleted in the cloud has no bytes`() throws {
+        let id = try placeholder()
+        let file = try files.acquire(id)
+        try catalog.write { try $0.removeBase(of: id) }
+        file.state.withLock { $0.loseBase() }
+        try expectNoContent(file)
+    }
+
+    private func placeholder() throws -> ItemID {
+        let id = try fixture.addFile("doc")
+        try catalog.write { writer in
+            try writer.setSize(PartialFile.size, of: id)
+            try writer.setBase(PartialFile.base(of: id, named: "doc", version: "1"))
+        }
+        return id
+    }
+
+    private func expectNoContent(_ file: OpenFile) throws {
+        let error = #expect(throws: CloudFSError.self) {
+            try file.state.withLock { state throws(CloudFSError) in
+                _ = try files.content(of: &state, file.id)
+            }
+        }
+        #expect(error?.code == .remoteChanged)
+        try files.release(file)
+        #expect(try catalog.read { try $0.existing(file.id) }.item.content.generation == 0)
+    }
 }
