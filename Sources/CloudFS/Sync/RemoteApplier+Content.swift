@@ -191,6 +191,8 @@ extension RemoteApplier {
                 return (try self.files.content(of: &state, id), state.changeCount)
             }
             guard let content else { return nil }
+            // What agrees is called clean, and what it replaced can go: so it is on the disk first.
+            try content.synchronize()
             return (try ContentDigest(of: content), count)
         }
         guard let local else { return nil }
