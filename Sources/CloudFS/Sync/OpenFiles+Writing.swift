@@ -6,12 +6,14 @@ extension OpenFiles {
     ///
     /// The catalog's mark is durable before the first byte of a synced version is overwritten:
     /// a power failure then leaves a dirty item, never a clean one with other bytes.
-    func prepareToWrite(_ file: OpenFile) throws(CloudFSError) {
-        try file.state.withLock { state throws(CloudFSError) in
-            _ = try content(of: &state, file.id)
-            try observe(&state, file.id)
-            try markDirty(&state, file.id)
-        }
+    func prepareToWrite(
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> ContentFile {
+        let content = try content(of: &state, id)
+        try observe(&state, id)
+        try markDirty(&state, id)
+        return content
     }
 
     func markDirty(
@@ -40,50 +42,72 @@ extension OpenFiles {
         count: Int,
         receive: (ContentFile, Int64, Int) throws(CloudFSError) -> Int
     ) throws(CloudFSError) -> (written: Int, actions: [HydrationPlan.Action]) {
-        try prepareToWrite(file)
-        let target = file.state.withLock { state -> (content: ContentFile?, offset: Int64) in
+        let begun = try file.state.withLock { state throws(CloudFSError) -> BegunWrite in
+            // From the mark on, until it is written or counted, nobody may take it for clean.
+            let content = try prepareToWrite(&state, file.id)
             let offset = place(state.size)
-            guard state.plan == nil else { return (nil, offset) }
-            state.writesInFlight += 1
-            return (state.content, offset)
-        }
-        guard let content = target.content else {
-            return try writePartial(file, at: target.offset, count: count, receive: receive)
-        }
-        let outcome = Result { () throws(CloudFSError) in try receive(content, target.offset, count)
-        }
-        file.state.withLock { state in
-            state.writesInFlight -= 1
-            if case .success(let written) = outcome, written > 0 {
-                state.didChange(at: clocks.now())
-                state.size = max(state.size, target.offset + Int64(written))
+            guard state.plan == nil else {
+                let written = try receive(content, offset, count)
+                return .done(written, try didWrite(written, at: offset, &state, file.id))
             }
+            state.writesInFlight += 1
+            return .inFlight(content, generation: state.generation, offset: offset)
         }
-        return (try outcome.get(), [])
+        switch begun {
+        case .done(let written, let actions):
+            return (written, actions)
+        case .inFlight(let content, let generation, let offset):
+            let outcome = Result { () throws(CloudFSError) in try receive(content, offset, count) }
+            try file.state.withLock { state throws(CloudFSError) in
+                state.writesInFlight -= 1
+                if case .success(let written) = outcome, written > 0 {
+                    try didWrite(upTo: offset + Int64(written), of: generation, content, &state)
+                }
+            }
+            return (try outcome.get(), [])
+        }
     }
 
-    private func writePartial(
-        _ file: OpenFile,
+    /// How far a write is when the lock is left.
+    private enum BegunWrite {
+        /// Written into a file that is being filled.
+        case done(Int, [HydrationPlan.Action])
+        /// To be written into a file that is all here.
+        case inFlight(ContentFile, generation: Int64, offset: Int64)
+    }
+
+    /// Notes bytes of a file that is all here, which could be cut meanwhile.
+    ///
+    /// What went into content that was replaced by nothing was written before that.
+    private func didWrite(
+        upTo end: Int64,
+        of generation: Int64,
+        _ content: ContentFile,
+        _ state: inout OpenFile.State
+    ) throws(CloudFSError) {
+        guard state.generation == generation else { return }
+        state.didChange(at: clocks.now())
+        if end > state.size { state.size = max(state.size, try content.facts().size) }
+    }
+
+    /// Notes bytes of a file that is being filled.
+    private func didWrite(
+        _ written: Int,
         at offset: Int64,
-        count: Int,
-        receive: (ContentFile, Int64, Int) throws(CloudFSError) -> Int
-    ) throws(CloudFSError) -> (written: Int, actions: [HydrationPlan.Action]) {
-        try file.state.withLock { state throws(CloudFSError) in
-            let content = try content(of: &state, file.id)
-            let written = try receive(content, offset, count)
-            guard written > 0 else { return (0, []) }
-            let end = offset + Int64(written)
-            let now = clocks.elapsed()
-            // The gap between the old end and the write is zeros, not bytes of the base.
-            let start = min(offset, state.size)
-            var actions = handle(.localWrite(start..<end), &state, now)
-            try storeLocal(start..<end, state: &state, file.id)
-            actions += handle(.completeAll(forced: true), &state, now)
-            state.unstoredBytes += Int64(written)
-            state.didChange(at: clocks.now())
-            state.size = max(state.size, end)
-            return (written, actions)
-        }
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> [HydrationPlan.Action] {
+        guard written > 0 else { return [] }
+        let end = offset + Int64(written)
+        // The gap between the old end and the write is zeros, not bytes of the base.
+        let range = min(offset, state.size)..<end
+        try storeLocal(range, state: &state, id)
+        state.unstoredBytes += Int64(written)
+        state.didChange(at: clocks.now())
+        state.size = max(state.size, end)
+        let now = clocks.elapsed()
+        return handle(.localWrite(range), &state, now)
+            + handle(.completeAll(forced: true), &state, now)
     }
 
     /// Sets the size, as `truncate` and `O_TRUNC` do.

@@ -26,7 +26,9 @@ import Testing
             let moment = Timestamp(nanoseconds: Int64(round) * 1_000_000_000)
             let first = try fixture.files.acquire(id)
             let second = try fixture.files.acquire(id)
-            try fixture.files.prepareToWrite(first)
+            try first.state.withLock { state throws(CloudFSError) in
+                _ = try fixture.files.prepareToWrite(&state, id)
+            }
             try fixture.files.setModified(moment, of: first)
             let pool = BlockingPool(name: "two", width: 2)
             async let one: Void = pool.run { try fixture.files.release(first) }
