@@ -378,16 +378,19 @@ extension OpenFiles {
 
     /// Makes content, size and the item's place in the tree survive a power failure.
     func synchronize(_ file: OpenFile) throws(CloudFSError) {
-        let content = try file.state.withLock { state throws(CloudFSError) in
+        let (written, generation) = try file.state.withLock {
+            state throws(CloudFSError) -> (ContentFile?, Int64) in
             try observe(&state, file.id)
             try save(&state, file.id)
-            return state.content
+            // Also what was written through handles that are closed by now.
+            let written = state.generation == 0 ? nil : try content(of: &state, file.id)
+            return (written, state.generation)
         }
-        try content?.synchronize()
+        try written?.synchronize()
         try file.state.withLock { state throws(CloudFSError) in
             try storeRanges(&state, file.id)
         }
-        try releasePrevious(of: file.id)
+        try releasePrevious(of: ContentName(item: file.id, generation: generation))
         try FaultPoint.syncFlushed.pass()
         try catalog.makeDurable()
     }

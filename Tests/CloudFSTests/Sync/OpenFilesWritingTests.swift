@@ -65,4 +65,18 @@ import Testing
         if isBefore { try write(file, before: cut) } else { try write(file, after: cut) }
         try expectTrueSize(of: file, isBefore ? 4 : 1)
     }
+
+    @Test func `what was kept for content that was replaced since its flush stays`() throws {
+        let id = try fixture.addFile("file")
+        let file = try files.acquire(id)
+        try write(file)
+        try files.synchronize(file)
+        let flushed = ContentName(item: id, generation: file.state.withLock { $0.generation })
+        _ = try files.truncate(file, to: 0)
+        try files.releasePrevious(of: flushed)
+        #expect(try catalog.read { try $0.previous(of: id) } != nil)
+        try files.synchronize(file)
+        #expect(try catalog.read { try $0.previous(of: id) } == nil)
+        try files.release(file)
+    }
 }
