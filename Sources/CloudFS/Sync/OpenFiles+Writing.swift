@@ -129,18 +129,24 @@ extension OpenFiles {
             if size == 0 { try keepVersion(of: state, file.id) }
             try markDirty(&state, file.id)
             try content.truncate(to: size)
-            var actions = handle(.truncated(to: size), &state, clocks.elapsed())
-            actions += handle(.completeAll(forced: true), &state, clocks.elapsed())
+            // Whether or not the catalog can be told, nothing is fetched over what is cut off.
+            state.plan?.cut(to: size)
+            let start = min(size, state.size)
             state.didChange(at: clocks.now())
             state.size = size
             try save(&state, file.id)
-            try storeLocal(size..<Int64.max, state: &state, file.id)
-            return actions
+            // From the old end on where that is nearer: an earlier cut may not be stored.
+            try storeLocal(start..<Int64.max, state: &state, file.id)
+            let now = clocks.elapsed()
+            return handle(.truncated(to: size), &state, now)
+                + handle(.completeAll(forced: true), &state, now)
         }
     }
 
     /// Stores which bytes of a partial file are its own, not those of its base: whatever becomes of
     /// this process, nothing is fetched over them.
+    ///
+    /// Before the plan hears of them: should this fail, those who wait for them still do.
     ///
     /// Not flushed first, as the bytes are not: both survive this process. A power failure can
     /// leave zeros where a program wrote and has not called `fsync`.
@@ -210,25 +216,17 @@ extension OpenFiles {
             try observe(&state, file.id)
             try markDirty(&state, file.id)
             let end = offset + count
-            var actions: [HydrationPlan.Action] = []
+            var own: [Range<Int64>] = []
+            if mode.erases { own.append(offset..<end) }
+            if !mode.keepsSize, end > state.size { own.append(state.size..<end) }
             // On a file that is being filled the disk's own size is the size that counts.
             try content.allocate(mode: mode.rawValue, offset: offset, count: count)
-            if mode.erases {
-                actions += handle(.localWrite(offset..<end), &state, clocks.elapsed())
-                try storeLocal(offset..<end, state: &state, file.id)
-            }
-            if !mode.keepsSize, end > state.size {
-                actions += handle(
-                    .localWrite(state.size..<end),
-                    &state,
-                    clocks.elapsed()
-                )
-                try storeLocal(min(state.size, end)..<end, state: &state, file.id)
-                state.size = end
-            }
-            actions += handle(.completeAll(forced: true), &state, clocks.elapsed())
+            for range in own { try storeLocal(range, state: &state, file.id) }
+            if !mode.keepsSize { state.size = max(state.size, end) }
             state.didChange(at: clocks.now())
-            return actions
+            let now = clocks.elapsed()
+            return own.flatMap { handle(.localWrite($0), &state, now) }
+                + handle(.completeAll(forced: true), &state, now)
         }
     }
 

@@ -199,11 +199,10 @@ final class OpenFiles: Sendable {
 
     /// Reads the state anew after the engine replaced the content in the catalog.
     ///
+    /// If the catalog cannot be read now, whoever uses the file next reads it, or hears of that.
+    ///
     /// - Returns: What ends the fetches and waits of the old content.
-    func reload(
-        _ state: inout OpenFile.State,
-        _ id: ItemID
-    ) throws(CloudFSError) -> [HydrationPlan.Action] {
+    func reload(_ state: inout OpenFile.State, _ id: ItemID) -> [HydrationPlan.Action] {
         let actions =
             state.fetches.keys.map { HydrationPlan.Action.cancel($0) }
             + state.waits.keys.map { .wake($0, failure: .remoteChanged) }
@@ -213,7 +212,7 @@ final class OpenFiles: Sendable {
         state.unstoredBytes = 0
         // Whoever opens the file must not get pages of the old content beside bytes of the new.
         caches.noteChanged(id)
-        try load(&state, id)
+        try? load(&state, id)
         return actions
     }
 

@@ -339,7 +339,7 @@ extension RemoteApplier {
         }
         guard let dropped else { return nil }
         packages.forget(dropped.members)
-        return ([.content(id)] + dropped.changes, try files.reload(&state, id))
+        return ([.content(id)] + dropped.changes, files.reload(&state, id))
     }
 
     /// Takes the cloud's version, and none of ours: of two lock files the first one counts.
@@ -362,7 +362,7 @@ extension RemoteApplier {
             try writer.takeOverMetadata(of: remote, for: id, at: files.clocks.now())
             try writer.removeOwnerFile(id)
         }
-        return ([.content(id)], try files.reload(&state, id))
+        return ([.content(id)], files.reload(&state, id))
     }
 
     /// Both sides have bytes of their own: the remote version gets the name, the local one a new

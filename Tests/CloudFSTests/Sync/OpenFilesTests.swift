@@ -10,10 +10,10 @@ import Testing
             try writer.setBase(CatalogFixture.base(of: id, named: "file", version: "1"))
         }
         let file = try fixture.files.acquire(id)
-        try file.state.withLock { state throws(CloudFSError) in
+        file.state.withLock { state in
             _ = fixture.files.caches.noteOpened(id)
             fixture.files.caches.noteClosed(id)
-            _ = try fixture.files.reload(&state, id)
+            _ = fixture.files.reload(&state, id)
             #expect(!fixture.files.caches.noteOpened(id))
         }
         try fixture.files.release(file)

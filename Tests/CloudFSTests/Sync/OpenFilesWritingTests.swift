@@ -1,3 +1,4 @@
+import GRDB
 import Testing
 
 @testable import CloudFS
@@ -77,6 +78,91 @@ import Testing
         #expect(try catalog.read { try $0.previous(of: id) } != nil)
         try files.synchronize(file)
         #expect(try catalog.read { try $0.previous(of: id) } == nil)
+        try files.release(file)
+    }
+
+    // MARK: - The catalog fails
+
+    private func withFailingRanges(_ body: () throws -> Void) throws {
+        try execute(
+            """
+            CREATE TRIGGER failing BEFORE INSERT ON range
+            BEGIN SELECT RAISE(FAIL, 'the disk fails'); END
+            """
+        )
+        try body()
+        try execute("DROP TRIGGER failing")
+    }
+
+    private func execute(_ sql: String) throws {
+        try catalog.write { try $0.database.execute(sql: sql) }
+    }
+
+    /// Who is taken out of the plan by a change that fails would wait for ever.
+    @Test(arguments: ["write", "truncate", "allocate"])
+    func `who waits for bytes hears of them though the catalog has failed`(
+        change: String
+    ) throws {
+        let partial = try PartialFile(in: fixture)
+        let file = try files.acquire(partial.id)
+        let range = PartialFile.absent
+        let reader = file.read(range.lowerBound..<range.lowerBound + 4, in: files)
+        #expect(!reader.actions.contains(.wake(reader.waiter, failure: nil)))
+        let make = {
+            switch change {
+            case "write": try write(file, at: range.lowerBound)
+            case "truncate": _ = try files.truncate(file, to: range.lowerBound)
+            default:
+                _ = try files.allocate(
+                    file,
+                    mode: .zeroRangeKeepSize,
+                    offset: range.lowerBound,
+                    count: Int64(range.count)
+                )
+            }
+        }
+        try withFailingRanges { #expect(throws: CloudFSError.self) { try make() } }
+        #expect(isWaiting(reader.waiter, file))
+        // With the next event, or when it is done again.
+        if change != "truncate" { try make() }
+        _ = file.state.withLock { files.handle(.tick, &$0, files.clocks.elapsed()) }
+        #expect(!isWaiting(reader.waiter, file))
+        try files.release(file)
+    }
+
+    private func isWaiting(_ waiter: HydrationPlan.WaiterID, _ file: OpenFile) -> Bool {
+        file.state.withLock { $0.plan?.waiters.contains { $0.id == waiter } == true }
+    }
+
+    @Test func `what was cut off stays cut off though the catalog has failed`() throws {
+        let partial = try PartialFile(in: fixture)
+        let file = try files.acquire(partial.id)
+        let (cut, end) = (PartialFile.own.upperBound, PartialFile.size)
+        try withFailingRanges {
+            #expect(throws: CloudFSError.self) { try files.truncate(file, to: cut) }
+        }
+        _ = try files.truncate(file, to: end)
+        try files.release(file)
+        let again = try files.acquire(partial.id)
+        #expect(again.state.withLock { $0.plan?.isPresent(cut..<end) } != false)
+        try files.release(again)
+    }
+
+    @Test func `who waits hears that the content was replaced though the catalog has failed`()
+        throws
+    {
+        let partial = try PartialFile(in: fixture, isDirty: false)
+        let file = try files.acquire(partial.id)
+        let waiter = file.read(PartialFile.absent, in: files).waiter
+        file.state.withLock { $0.waits[waiter] = Pending<Void>() }
+        try execute("ALTER TABLE newer RENAME TO gone")
+        let actions = file.state.withLock { files.reload(&$0, partial.id) }
+        #expect(actions.contains(.wake(waiter, failure: .remoteChanged)))
+        #expect(throws: CloudFSError.self) { try files.acquire(partial.id) }
+        try execute("ALTER TABLE gone RENAME TO newer")
+        let again = try files.acquire(partial.id)
+        #expect(again.state.withLock { $0.isLoaded })
+        try files.release(again)
         try files.release(file)
     }
 }
