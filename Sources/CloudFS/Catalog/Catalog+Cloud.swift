@@ -251,8 +251,22 @@ extension CatalogWriter {
     }
 
     func removeBase(of id: ItemID) throws {
+        try noteLost(of: id)
         try execute("DELETE FROM base WHERE item = ?", [id.rawValue])
         try execute("DELETE FROM newer WHERE item = ?", [id.rawValue])
+    }
+
+    /// Notes that an item is about to lose its base: what it lacks of that version never comes.
+    ///
+    /// Whatever base it gets later is another version, whose bytes must not be mixed with its own.
+    func noteLost(of id: ItemID) throws {
+        try execute(
+            """
+            UPDATE item SET lost_size = (SELECT size FROM base WHERE base.item = item.id)
+            WHERE id = ? AND residency = 1 AND lost_size IS NULL
+            """,
+            [id.rawValue]
+        )
     }
 
     func setNewer(_ remote: RemoteItem, of id: ItemID) throws {

@@ -201,7 +201,10 @@ extension CatalogWriter {
         localBytes: Int64 = 0
     ) throws {
         try execute(
-            "UPDATE item SET generation = ?, residency = ?, local_bytes = ? WHERE id = ?",
+            """
+            UPDATE item SET generation = ?1, residency = ?2, local_bytes = ?3,
+                lost_size = iif(?2 = 1, lost_size, NULL) WHERE id = ?4
+            """,
             [generation, residency.rawValue, localBytes, id.rawValue]
         )
         if residency != .partial {
@@ -247,7 +250,7 @@ extension CatalogWriter {
         try execute(
             """
             UPDATE item SET generation = 0, residency = 0, cleanliness = 0, local_bytes = 0,
-                base_lost = 0 WHERE id = ?
+                lost_size = NULL WHERE id = ?
             """,
             [record.id.rawValue]
         )
@@ -296,10 +299,6 @@ extension CatalogWriter {
             }
         }
         try lookAgainAtHeld()
-    }
-
-    func setBaseLost(_ id: ItemID) throws {
-        try execute("UPDATE item SET base_lost = 1 WHERE id = ?", [id.rawValue])
     }
 
     func setLastUsed(_ moment: Timestamp, accessed: Timestamp?, of id: ItemID) throws {

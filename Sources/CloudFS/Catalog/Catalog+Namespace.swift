@@ -286,6 +286,7 @@ extension CatalogWriter {
         guard heir.item.kind == .file, try reader.base(of: heir.id) == nil,
             let old = try reader.item(base.item), old.item.kind == .file
         else { return false }
+        try noteLost(of: old.id)
         try execute(
             "UPDATE base SET item = ? WHERE item = ?",
             [heir.id.rawValue, old.id.rawValue]

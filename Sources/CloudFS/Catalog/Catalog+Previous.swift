@@ -156,6 +156,12 @@ extension CatalogWriter {
         }
     }
 
+    /// The same for content that was flushed; one that was replaced meanwhile was not.
+    func releasePrevious(of flushed: ContentName) throws {
+        let generation = try reader.item(flushed.item)?.item.content.generation
+        if generation == flushed.generation { try releasePrevious(of: flushed.item) }
+    }
+
     /// Remembers that the content file of an item is to be unlinked once this transaction is
     /// durable, unless it is kept for whoever took its place.
     func discard(_ record: ItemRecord) throws {

@@ -44,6 +44,9 @@ enum CatalogSchema {
         migrator.registerMigration("11") { database in
             try database.execute(sql: eleventh)
         }
+        migrator.registerMigration("12") { database in
+            try database.execute(sql: twelfth)
+        }
         return migrator
     }
 
@@ -264,5 +267,15 @@ enum CatalogSchema {
             CHECK (generation <> 0 OR version IS NOT NULL)
         );
         CREATE UNIQUE INDEX previous_content ON previous(holder, generation) WHERE generation <> 0;
+        """
+
+    /// How long the version was that a file lacks bytes of, once no base tells: nothing else may
+    /// take their place.
+    private static let twelfth = """
+        ALTER TABLE item ADD COLUMN lost_size INTEGER
+            CHECK (lost_size IS NULL OR residency = 1);
+        UPDATE item SET lost_size = size WHERE residency = 1 AND (base_lost = 1
+            OR NOT EXISTS (SELECT 1 FROM base WHERE base.item = item.id));
+        ALTER TABLE item DROP COLUMN base_lost;
         """
 }

@@ -11,8 +11,8 @@ struct ItemRecord: Sendable, Equatable {
     var isListed: Bool
     /// Whether the whole content was asked for and is to be brought here.
     var isWanted: Bool
-    /// Whether absent bytes can never come, because their version is gone from the cloud.
-    var isBaseLost: Bool
+    /// How long the version was that absent bytes are of, if it is gone from the cloud.
+    var lostSize: Int64?
     /// When a program last opened it.
     var lastUsed: Timestamp
     /// For a package: how often its tree was changed, or opened to be.
@@ -20,6 +20,8 @@ struct ItemRecord: Sendable, Equatable {
     /// How often it had been when its content was made of it.
     var packedChanges: Int64
 
+    /// Whether absent bytes can never come, because their version is gone from the cloud.
+    var isBaseLost: Bool { lostSize != nil }
     /// Whether its bytes are newer than the base, or are to be made anew.
     var hasChangedContent: Bool { item.content.cleanliness != .clean || isTreeChanged }
     /// Whether a package's tree is newer than its content; one that is not here is not.
@@ -30,7 +32,7 @@ struct ItemRecord: Sendable, Equatable {
         item.id, item.container, item.document, item.kind, item.permissions, item.user_id,
         item.group_id, item.size, item.modified, item.changed, item.accessed, item.link_target,
         item.residency, item.cleanliness, item.policy, item.generation, item.local_bytes,
-        item.metadata_changed, item.is_listed, item.is_wanted, item.base_lost, item.last_used,
+        item.metadata_changed, item.is_listed, item.is_wanted, item.lost_size, item.last_used,
         item.is_package, item.package, item.tree_changes, item.packed_changes
         """
 
@@ -71,7 +73,7 @@ struct ItemRecord: Sendable, Equatable {
         hasChangedMetadata = row[17]
         isListed = row[18]
         isWanted = row[19]
-        isBaseLost = row[20]
+        lostSize = row[20]
         lastUsed = Timestamp(nanoseconds: row[21])
         treeChanges = row[24]
         packedChanges = row[25]

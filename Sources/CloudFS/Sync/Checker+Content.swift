@@ -141,7 +141,7 @@ extension Checker {
                 return true
             }
             guard isDropped else { return (.hasChanges, []) }
-            return (.dropped, try files.reload(&state, record.id))
+            return (.dropped, files.reload(&state, record.id))
         }
         return (outcome, actions, file)
     }

@@ -113,7 +113,7 @@ final class Evictor: Sendable {
             try writer.dropContent(of: record)
             return tree
         }
-        _ = try files.reload(&state, id)
+        _ = files.reload(&state, id)
         dropped.changes.append(.content(id))
         return dropped
     }

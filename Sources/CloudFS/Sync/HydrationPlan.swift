@@ -149,6 +149,7 @@ struct HydrationPlan: Sendable {
     init(
         size: Int64,
         present: ByteRangeSet = ByteRangeSet(),
+        isOutdated: Bool = false,
         policy: Policy,
         settings: Settings = Settings()
     ) {
@@ -156,6 +157,7 @@ struct HydrationPlan: Sendable {
         self.size = size
         self.present = present
         self.present.remove(size..<Int64.max)
+        self.isOutdated = isOutdated
         self.policy = policy
         self.settings = settings
         isForced = policy == .full
@@ -191,7 +193,7 @@ struct HydrationPlan: Sendable {
         case .localWrite(let range):
             present.insert(range.clamped(to: 0..<size))
         case .truncated(let length):
-            present.insert(min(length, size)..<size)
+            cut(to: length)
         case .completeAll(let forced):
             isForced = isForced || forced
             if isForced || mayComplete { isCompleting = true }
@@ -211,6 +213,11 @@ struct HydrationPlan: Sendable {
         }
         assert(invariantsHold, "requests overlap, or leave the file")
         return actions
+    }
+
+    /// Notes that the file was cut; who waits for what is behind hears of it with the next event.
+    mutating func cut(to length: Int64) {
+        present.insert(min(length, size)..<size)
     }
 
     /// The parts of a delivery that may be written to the content file.

@@ -100,8 +100,7 @@ extension Hydrator {
                     localBytes: allocated
                 )
             }
-            state.plan = nil
-            state.residency = .resident
+            state.becomeResident()
             state.unstoredBytes = 0
             try FaultPoint.hydrateStored.pass()
             return true

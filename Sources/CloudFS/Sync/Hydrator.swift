@@ -271,7 +271,8 @@ final class Hydrator: Sendable {
     private func originNow(of file: OpenFile) throws(CloudFSError) -> Origin {
         let gone = CloudFSError(.remoteChanged, "the cloud no longer has it", item: file.id)
         let lineage = try files.catalog.readFew { try $0.remoteLineage(of: file.id) }
-        let base = file.state.withLock { $0.base }
+        // Of an item that lost its base, another one has none of the bytes.
+        let base = file.state.withLock { $0.lostSize == nil ? $0.base : nil }
         guard let lineage, let base else { throw gone }
         return Origin(
             lineage: lineage,

@@ -79,7 +79,8 @@ final class OpenFile: Sendable {
         var accessed: Timestamp?
         /// The version in the cloud that absent bytes are fetched from.
         var base: BaseRecord?
-        var isBaseLost = false
+        /// How long the version was that absent bytes are of, if it is gone: no other one has them.
+        var lostSize: Int64?
         var plan: HydrationPlan?
         var waits: [HydrationPlan.WaiterID: Pending<Void>] = [:]
         var nextWaiter: UInt64 = 1
@@ -154,6 +155,19 @@ final class OpenFile: Sendable {
             case .partial: min(plan?.present.byteCount ?? 0, size)
             case .placeholder: 0
             }
+        }
+
+        /// What is absent can never come, whatever base the item gets.
+        mutating func loseBase() {
+            lostSize = lostSize ?? plan?.size
+            base = nil
+        }
+
+        /// Everything is here.
+        mutating func becomeResident() {
+            residency = .resident
+            plan = nil
+            lostSize = nil
         }
 
         mutating func newWaiter() -> HydrationPlan.WaiterID {

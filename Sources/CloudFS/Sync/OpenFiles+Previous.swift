@@ -22,10 +22,10 @@ extension OpenFiles {
         }
     }
 
-    /// Lets go of what a file was: its content was flushed.
-    func releasePrevious(of id: ItemID) throws(CloudFSError) {
-        guard try catalog.readFew({ try $0.previous(of: id) }) != nil else { return }
-        try catalog.write { try $0.releasePrevious(of: id) }
+    /// Lets go of what a file was before the content that was flushed.
+    func releasePrevious(of flushed: ContentName) throws(CloudFSError) {
+        guard try catalog.readFew({ try $0.previous(of: flushed.item) }) != nil else { return }
+        try catalog.write { try $0.releasePrevious(of: flushed) }
     }
 
     /// Flushes what took the place of other content long ago, so that that can go; at once where it
@@ -81,11 +81,7 @@ extension OpenFiles {
         }
         guard !contents.isEmpty else { return }
         try catalog.write(isLong: true) { writer in
-            for name in contents {
-                // One that was replaced meanwhile was not flushed.
-                let generation = try writer.reader.item(name.item)?.item.content.generation
-                if generation == name.generation { try writer.releasePrevious(of: name.item) }
-            }
+            for name in contents { try writer.releasePrevious(of: name) }
         }
     }
 

@@ -6,12 +6,14 @@ extension OpenFiles {
     ///
     /// The catalog's mark is durable before the first byte of a synced version is overwritten:
     /// a power failure then leaves a dirty item, never a clean one with other bytes.
-    func prepareToWrite(_ file: OpenFile) throws(CloudFSError) {
-        try file.state.withLock { state throws(CloudFSError) in
-            _ = try content(of: &state, file.id)
-            try observe(&state, file.id)
-            try markDirty(&state, file.id)
-        }
+    func prepareToWrite(
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> ContentFile {
+        let content = try content(of: &state, id)
+        try observe(&state, id)
+        try markDirty(&state, id)
+        return content
     }
 
     func markDirty(
@@ -40,50 +42,72 @@ extension OpenFiles {
         count: Int,
         receive: (ContentFile, Int64, Int) throws(CloudFSError) -> Int
     ) throws(CloudFSError) -> (written: Int, actions: [HydrationPlan.Action]) {
-        try prepareToWrite(file)
-        let target = file.state.withLock { state -> (content: ContentFile?, offset: Int64) in
+        let begun = try file.state.withLock { state throws(CloudFSError) -> BegunWrite in
+            // From the mark on, until it is written or counted, nobody may take it for clean.
+            let content = try prepareToWrite(&state, file.id)
             let offset = place(state.size)
-            guard state.plan == nil else { return (nil, offset) }
-            state.writesInFlight += 1
-            return (state.content, offset)
-        }
-        guard let content = target.content else {
-            return try writePartial(file, at: target.offset, count: count, receive: receive)
-        }
-        let outcome = Result { () throws(CloudFSError) in try receive(content, target.offset, count)
-        }
-        file.state.withLock { state in
-            state.writesInFlight -= 1
-            if case .success(let written) = outcome, written > 0 {
-                state.didChange(at: clocks.now())
-                state.size = max(state.size, target.offset + Int64(written))
+            guard state.plan == nil else {
+                let written = try receive(content, offset, count)
+                return .done(written, try didWrite(written, at: offset, &state, file.id))
             }
+            state.writesInFlight += 1
+            return .inFlight(content, generation: state.generation, offset: offset)
         }
-        return (try outcome.get(), [])
+        switch begun {
+        case .done(let written, let actions):
+            return (written, actions)
+        case .inFlight(let content, let generation, let offset):
+            let outcome = Result { () throws(CloudFSError) in try receive(content, offset, count) }
+            try file.state.withLock { state throws(CloudFSError) in
+                state.writesInFlight -= 1
+                if case .success(let written) = outcome, written > 0 {
+                    try didWrite(upTo: offset + Int64(written), of: generation, content, &state)
+                }
+            }
+            return (try outcome.get(), [])
+        }
     }
 
-    private func writePartial(
-        _ file: OpenFile,
+    /// How far a write is when the lock is left.
+    private enum BegunWrite {
+        /// Written into a file that is being filled.
+        case done(Int, [HydrationPlan.Action])
+        /// To be written into a file that is all here.
+        case inFlight(ContentFile, generation: Int64, offset: Int64)
+    }
+
+    /// Notes bytes of a file that is all here, which could be cut meanwhile.
+    ///
+    /// What went into content that was replaced by nothing was written before that.
+    private func didWrite(
+        upTo end: Int64,
+        of generation: Int64,
+        _ content: ContentFile,
+        _ state: inout OpenFile.State
+    ) throws(CloudFSError) {
+        guard state.generation == generation else { return }
+        state.didChange(at: clocks.now())
+        if end > state.size { state.size = max(state.size, try content.facts().size) }
+    }
+
+    /// Notes bytes of a file that is being filled.
+    private func didWrite(
+        _ written: Int,
         at offset: Int64,
-        count: Int,
-        receive: (ContentFile, Int64, Int) throws(CloudFSError) -> Int
-    ) throws(CloudFSError) -> (written: Int, actions: [HydrationPlan.Action]) {
-        try file.state.withLock { state throws(CloudFSError) in
-            let content = try content(of: &state, file.id)
-            let written = try receive(content, offset, count)
-            guard written > 0 else { return (0, []) }
-            let end = offset + Int64(written)
-            let now = clocks.elapsed()
-            // The gap between the old end and the write is zeros, not bytes of the base.
-            let start = min(offset, state.size)
-            var actions = handle(.localWrite(start..<end), &state, now)
-            try storeLocal(start..<end, state: &state, file.id)
-            actions += handle(.completeAll(forced: true), &state, now)
-            state.unstoredBytes += Int64(written)
-            state.didChange(at: clocks.now())
-            state.size = max(state.size, end)
-            return (written, actions)
-        }
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> [HydrationPlan.Action] {
+        guard written > 0 else { return [] }
+        let end = offset + Int64(written)
+        // The gap between the old end and the write is zeros, not bytes of the base.
+        let range = min(offset, state.size)..<end
+        try storeLocal(range, state: &state, id)
+        state.unstoredBytes += Int64(written)
+        state.didChange(at: clocks.now())
+        state.size = max(state.size, end)
+        let now = clocks.elapsed()
+        return handle(.localWrite(range), &state, now)
+            + handle(.completeAll(forced: true), &state, now)
     }
 
     /// Sets the size, as `truncate` and `O_TRUNC` do.
@@ -105,18 +129,24 @@ extension OpenFiles {
             if size == 0 { try keepVersion(of: state, file.id) }
             try markDirty(&state, file.id)
             try content.truncate(to: size)
-            var actions = handle(.truncated(to: size), &state, clocks.elapsed())
-            actions += handle(.completeAll(forced: true), &state, clocks.elapsed())
+            // Whether or not the catalog can be told, nothing is fetched over what is cut off.
+            state.plan?.cut(to: size)
+            let start = min(size, state.size)
             state.didChange(at: clocks.now())
             state.size = size
             try save(&state, file.id)
-            try storeLocal(size..<Int64.max, state: &state, file.id)
-            return actions
+            // From the old end on where that is nearer: an earlier cut may not be stored.
+            try storeLocal(start..<Int64.max, state: &state, file.id)
+            let now = clocks.elapsed()
+            return handle(.truncated(to: size), &state, now)
+                + handle(.completeAll(forced: true), &state, now)
         }
     }
 
     /// Stores which bytes of a partial file are its own, not those of its base: whatever becomes of
     /// this process, nothing is fetched over them.
+    ///
+    /// Before the plan hears of them: should this fail, those who wait for them still do.
     ///
     /// Not flushed first, as the bytes are not: both survive this process. A power failure can
     /// leave zeros where a program wrote and has not called `fsync`.
@@ -166,10 +196,8 @@ extension OpenFiles {
             + state.waits.keys.map { .wake($0, failure: nil) }
         state.generation = generation
         state.content = content
-        state.residency = .resident
-        state.plan = nil
+        state.becomeResident()
         state.isDirty = true
-        state.isBaseLost = false
         state.size = 0
         state.didChange(at: now)
         state.hasUnsavedChange = false
@@ -188,25 +216,17 @@ extension OpenFiles {
             try observe(&state, file.id)
             try markDirty(&state, file.id)
             let end = offset + count
-            var actions: [HydrationPlan.Action] = []
+            var own: [Range<Int64>] = []
+            if mode.erases { own.append(offset..<end) }
+            if !mode.keepsSize, end > state.size { own.append(state.size..<end) }
             // On a file that is being filled the disk's own size is the size that counts.
             try content.allocate(mode: mode.rawValue, offset: offset, count: count)
-            if mode.erases {
-                actions += handle(.localWrite(offset..<end), &state, clocks.elapsed())
-                try storeLocal(offset..<end, state: &state, file.id)
-            }
-            if !mode.keepsSize, end > state.size {
-                actions += handle(
-                    .localWrite(state.size..<end),
-                    &state,
-                    clocks.elapsed()
-                )
-                try storeLocal(min(state.size, end)..<end, state: &state, file.id)
-                state.size = end
-            }
-            actions += handle(.completeAll(forced: true), &state, clocks.elapsed())
+            for range in own { try storeLocal(range, state: &state, file.id) }
+            if !mode.keepsSize { state.size = max(state.size, end) }
             state.didChange(at: clocks.now())
-            return actions
+            let now = clocks.elapsed()
+            return own.flatMap { handle(.localWrite($0), &state, now) }
+                + handle(.completeAll(forced: true), &state, now)
         }
     }
 
@@ -356,16 +376,19 @@ extension OpenFiles {
 
     /// Makes content, size and the item's place in the tree survive a power failure.
     func synchronize(_ file: OpenFile) throws(CloudFSError) {
-        let content = try file.state.withLock { state throws(CloudFSError) in
+        let (written, generation) = try file.state.withLock {
+            state throws(CloudFSError) -> (ContentFile?, Int64) in
             try observe(&state, file.id)
             try save(&state, file.id)
-            return state.content
+            // Also what was written through handles that are closed by now.
+            let written = state.generation == 0 ? nil : try content(of: &state, file.id)
+            return (written, state.generation)
         }
-        try content?.synchronize()
+        try written?.synchronize()
         try file.state.withLock { state throws(CloudFSError) in
             try storeRanges(&state, file.id)
         }
-        try releasePrevious(of: file.id)
+        try releasePrevious(of: ContentName(item: file.id, generation: generation))
         try FaultPoint.syncFlushed.pass()
         try catalog.makeDurable()
     }

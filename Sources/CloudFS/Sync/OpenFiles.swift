@@ -199,11 +199,10 @@ final class OpenFiles: Sendable {
 
     /// Reads the state anew after the engine replaced the content in the catalog.
     ///
+    /// If the catalog cannot be read now, whoever uses the file next reads it, or hears of that.
+    ///
     /// - Returns: What ends the fetches and waits of the old content.
-    func reload(
-        _ state: inout OpenFile.State,
-        _ id: ItemID
-    ) throws(CloudFSError) -> [HydrationPlan.Action] {
+    func reload(_ state: inout OpenFile.State, _ id: ItemID) -> [HydrationPlan.Action] {
         let actions =
             state.fetches.keys.map { HydrationPlan.Action.cancel($0) }
             + state.waits.keys.map { .wake($0, failure: .remoteChanged) }
@@ -213,7 +212,7 @@ final class OpenFiles: Sendable {
         state.unstoredBytes = 0
         // Whoever opens the file must not get pages of the old content beside bytes of the new.
         caches.noteChanged(id)
-        try load(&state, id)
+        try? load(&state, id)
         return actions
     }
 
@@ -223,13 +222,15 @@ final class OpenFiles: Sendable {
     ) -> HydrationPlan {
         state.storedRanges = ByteRangeSet()
         for range in stored { state.storedRanges.insert(range) }
-        let size = state.base?.size ?? 0
+        // Without a base a file is as long as its bytes were, of which none can come.
+        let size = state.lostSize ?? state.base?.size ?? state.size
         var present = state.storedRanges
         // What was cut off here, perhaps right before a crash, does not come back.
         if state.isDirty, state.size < size { present.insert(state.size..<size) }
         return HydrationPlan(
             size: size,
             present: present,
+            isOutdated: state.lostSize != nil || state.base == nil,
             policy: hydration.policy,
             settings: hydration.settings
         )
@@ -323,6 +324,9 @@ final class OpenFiles: Sendable {
             state.content = content
             return content
         }
+        guard state.base != nil || state.size == 0 else {
+            throw CloudFSError(.remoteChanged, "this version is gone from the cloud", item: id)
+        }
         let (generation, content) = try makeContent(for: id, size: state.size)
         let residency = state.base == nil ? Residency.resident : .partial
         do {
@@ -337,7 +341,7 @@ final class OpenFiles: Sendable {
         state.generation = generation
         state.content = content
         state.residency = residency
-        if residency == .resident { state.plan = nil }
+        if residency == .resident { state.becomeResident() }
         return content
     }
 
@@ -382,7 +386,7 @@ extension OpenFile.State {
         modified = record.item.metadata.modified
         changed = record.item.changed
         isDirty = record.hasChangedContent
-        isBaseLost = record.isBaseLost
+        lostSize = record.lostSize
         hasSetID = record.item.metadata.hasSetID
         package = record.item.package
         isPackage = record.item.isPackage

@@ -191,6 +191,8 @@ extension RemoteApplier {
                 return (try self.files.content(of: &state, id), state.changeCount)
             }
             guard let content else { return nil }
+            // What agrees is called clean, and what it replaced can go: so it is on the disk first.
+            try content.synchronize()
             return (try ContentDigest(of: content), count)
         }
         guard let local else { return nil }
@@ -337,7 +339,7 @@ extension RemoteApplier {
         }
         guard let dropped else { return nil }
         packages.forget(dropped.members)
-        return ([.content(id)] + dropped.changes, try files.reload(&state, id))
+        return ([.content(id)] + dropped.changes, files.reload(&state, id))
     }
 
     /// Takes the cloud's version, and none of ours: of two lock files the first one counts.
@@ -360,7 +362,7 @@ extension RemoteApplier {
             try writer.takeOverMetadata(of: remote, for: id, at: files.clocks.now())
             try writer.removeOwnerFile(id)
         }
-        return ([.content(id)], try files.reload(&state, id))
+        return ([.content(id)], files.reload(&state, id))
     }
 
     /// Both sides have bytes of their own: the remote version gets the name, the local one a new
@@ -374,7 +376,6 @@ extension RemoteApplier {
         _ remote: RemoteItem,
         in folder: ItemID
     ) throws(CloudFSError) -> [ItemChange] {
-        let isPartial = state.plan != nil
         let now = files.clocks.now()
         let known = state.base
         let changes = try catalog.write { writer -> [ItemChange] in
@@ -388,7 +389,6 @@ extension RemoteApplier {
             try writer.moveName(of: id, to: free.bytes, in: place.parent)
             try writer.removeBase(of: id)
             try writer.setDocument(.random(), of: id)
-            if isPartial { try writer.setBaseLost(id) }
             try writer.enqueue(id, notBefore: now)
             let winner = try adopt(
                 remote,
@@ -406,8 +406,7 @@ extension RemoteApplier {
                 .entryAppeared(parent: place.parent, name: free), .attributes(id),
             ]
         }
-        state.base = nil
-        state.isBaseLost = isPartial
+        state.loseBase()
         state.hasNewer = false
         logger.notice(
             "two versions of a file were kept",

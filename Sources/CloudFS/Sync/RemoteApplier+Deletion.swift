@@ -109,19 +109,16 @@ extension RemoteApplier {
         _ state: inout OpenFile.State,
         _ known: BaseRecord
     ) throws(CloudFSError) -> [ItemChange]? {
-        let isPartial = state.plan != nil
         let now = files.clocks.now()
         let id = known.item
         let renamed = try catalog.write { writer -> [ItemChange]? in
             guard try writer.reader.base(of: id) == known else { return nil }
             try writer.removeBase(of: id)
-            if isPartial { try writer.setBaseLost(id) }
             try writer.enqueue(id, notBefore: now)
             return try nameAnew(id, writer)
         }
         guard let renamed else { return nil }
-        state.base = nil
-        state.isBaseLost = isPartial
+        state.loseBase()
         return [.attributes(id)] + renamed
     }
 
@@ -146,7 +143,7 @@ extension RemoteApplier {
         guard let dropped else { return nil }
         packages.forget(dropped.members)
         state.isUnlinked = true
-        state.base = nil
+        state.loseBase()
         guard let name else { return [] }
         return [
             .entryVanished(parent: name.parent, name: try ItemName(name.name), item: id)

@@ -42,4 +42,40 @@ import Testing
         #expect(found == [true, true, false])
         #expect(count == 1)
     }
+
+    /// A base was forgotten without a note of how long it was.
+    @Test func `files that lack bytes of a version that is gone are known`() throws {
+        let folder = try TemporaryDirectory()
+        let path = folder.path("catalog.sqlite")
+        let old = try DatabaseQueue(path: path)
+        try CatalogSchema.migrator.migrate(old, upTo: "11")
+        // One whose version is gone, one that is noted of, one as in the cloud, one all here.
+        let rows = [(2, 1, 0), (3, 1, 1), (4, 1, 0), (5, 2, 1)]
+        try old.write { database in
+            for (id, residency, isLost) in rows {
+                try database.execute(
+                    sql: """
+                        INSERT INTO item (id, container, document, kind, permissions, user_id,
+                            group_id, size, modified, changed, accessed, residency, generation,
+                            base_lost)
+                        VALUES (?, 1, randomblob(16), 1, 420, 0, 0, 7, 0, 0, 0, ?, 1, ?)
+                        """,
+                    arguments: [id, residency, isLost]
+                )
+            }
+            try database.execute(
+                sql: """
+                    INSERT INTO base (item, name, remote_id, content_version, metadata_version,
+                        size, modified) VALUES (4, x'61', '1', '1', '', 7, 0)
+                    """
+            )
+        }
+        try old.close()
+
+        let catalog = try Catalog(path: path)
+        let sizes = try catalog.read { reader in
+            try rows.map { try reader.existing(ItemID(Int64($0.0))).lostSize }
+        }
+        #expect(sizes == [7, 7, nil, nil])
+    }
 }

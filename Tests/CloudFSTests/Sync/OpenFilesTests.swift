@@ -10,10 +10,10 @@ import Testing
             try writer.setBase(CatalogFixture.base(of: id, named: "file", version: "1"))
         }
         let file = try fixture.files.acquire(id)
-        try file.state.withLock { state throws(CloudFSError) in
+        file.state.withLock { state in
             _ = fixture.files.caches.noteOpened(id)
             fixture.files.caches.noteClosed(id)
-            _ = try fixture.files.reload(&state, id)
+            _ = fixture.files.reload(&state, id)
             #expect(!fixture.files.caches.noteOpened(id))
         }
         try fixture.files.release(file)
@@ -26,7 +26,9 @@ import Testing
             let moment = Timestamp(nanoseconds: Int64(round) * 1_000_000_000)
             let first = try fixture.files.acquire(id)
             let second = try fixture.files.acquire(id)
-            try fixture.files.prepareToWrite(first)
+            try first.state.withLock { state throws(CloudFSError) in
+                _ = try fixture.files.prepareToWrite(&state, id)
+            }
             try fixture.files.setModified(moment, of: first)
             let pool = BlockingPool(name: "two", width: 2)
             async let one: Void = pool.run { try fixture.files.release(first) }
