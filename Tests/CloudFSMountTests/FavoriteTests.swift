@@ -1,4 +1,5 @@
 import CloudFSTestSupport
+import Glibc
 import Testing
 
 /// What a person notes of documents: favorites, tags, and when they were used.
@@ -111,6 +112,44 @@ struct FavoriteTests {
                 }
                 #expect(try await drive.names() == ["file"])
                 #expect(try await drive.names(".cloudfs/tags") == ["both", "here", "there"])
+            }
+        }
+    }
+
+    /// No version of a folder tells that something was written on it.
+    @Test(.onMounts) func `what two devices write on a folder out of reach is all there`()
+        async throws
+    {
+        try await TestDrive.with(prepare: Filling { try $0.makeFolder("folder") }) { drive in
+            try await drive.run("setfattr -n user.xdg.tags -v both folder")
+            try await drive.drain()
+            try await drive.withSecondDrive { second in
+                try await eventually("the other device has the tags") {
+                    try await second.attribute("user.xdg.tags", of: "folder") == "both"
+                }
+                try await drive.run("mv \"$CLOUD\" \"$CLOUD.away\"")
+                try await drive.run("setfattr -n user.xdg.tags -v both,here folder")
+                try await second.run("setfattr -n user.xdg.tags -v both,there folder")
+                try await second.run("setfattr -n user.there -v 1 folder")
+                // One after the other: between its look and its change nobody is noticed.
+                let other = try #require(second.mount.worker)
+                #expect(kill(other, SIGSTOP) == 0)
+                defer { kill(other, SIGCONT) }
+                try await drive.run("mv \"$CLOUD.away\" \"$CLOUD\"")
+                try await eventually("the cloud has what the first wrote", within: .seconds(30)) {
+                    let read = "getfattr --only-values -n user.xdg.tags \"$CLOUD/folder\""
+                    return try await drive.run(read) == "both,here"
+                }
+                #expect(kill(other, SIGCONT) == 0)
+                for device in [drive, second] {
+                    try await eventually("both have all of it", within: .seconds(30)) {
+                        let tags = try await device.attribute("user.xdg.tags", of: "folder") ?? ""
+                        guard Set(tags.split(separator: ",")) == ["both", "here", "there"] else {
+                            return false
+                        }
+                        return try await device.attribute("user.there", of: "folder") == "1"
+                    }
+                }
             }
         }
     }

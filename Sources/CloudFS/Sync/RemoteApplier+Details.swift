@@ -121,7 +121,8 @@ extension RemoteApplier {
         return Set(others.map(\.0))
     }
 
-    /// Takes over what the answer to a fetch told about a file that was known from a listing.
+    /// Takes over what the answer to a fetch told about a file that was known from a listing, or
+    /// what a look at a folder did, of which no version tells that something was written on it.
     ///
     /// - Returns: The folder to be listed again, when the item is no file at all.
     func learn(_ remote: RemoteItem, of id: ItemID) async throws(CloudFSError) -> ItemID? {
@@ -129,7 +130,8 @@ extension RemoteApplier {
         defer { mutations.endListing() }
         let folder = try await pool.engine { () throws -> ItemID? in
             try self.catalog.read { reader in
-                guard let base = try reader.base(of: id), base.version.isSketch,
+                guard let base = try reader.base(of: id),
+                    base.version.isSketch || remote.kind == .folder,
                     base.version.content == remote.version.content, base.name == remote.name.bytes
                 else { return nil }
                 return base.parent

@@ -174,10 +174,32 @@ extension Uploader {
         return try await move(id, facts, to: path.parent.appending(name), inPlace: false)
     }
 
+    /// Takes over first what the cloud has beside an item's bytes, where what is sent would replace
+    /// what this machine has never heard of: a sketch tells nothing of it, and a folder has no
+    /// version that differs by it.
+    ///
+    /// - Returns: What is known of the item then.
+    private func learned(
+        _ id: ItemID,
+        _ facts: OutboxFacts
+    ) async throws(CloudFSError) -> OutboxFacts {
+        guard let path = facts.remotePath, let base = facts.base,
+            base.version.isSketch || facts.record.item.kind == .folder
+        else { return facts }
+        let remote = try await provider.item(at: path)
+        if let folder = try await applier.learn(remote, of: id) { feed.hint([folder]) }
+        return try await pool.engine {
+            try self.catalog.read {
+                try OutboxFacts(of: id, in: $0, isIgnored: self.isIgnored) ?? facts
+            }
+        }
+    }
+
     private func updateMetadata(
         _ id: ItemID,
         _ facts: OutboxFacts
     ) async throws(CloudFSError) -> Bool {
+        let facts = try await learned(id, facts)
         let (path, base) = try remotePath(facts)
         guard let parent = base.parent else { return true }
         let update = MetadataUpdate(metadata: metadata(facts), attributes: facts.attributes)
@@ -257,6 +279,7 @@ extension Uploader {
 
     /// - Returns: Whether to go on with the next step.
     private func upload(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
+        let facts = try await learned(id, facts)
         // A file that moved meanwhile is sent to where it was, and moved with the next step.
         let target = if let path = facts.remotePath { path } else { try wantedPath(facts) }
         let prepared = try await pool.engine { try self.prepareUpload(of: id, facts, to: target) }
