@@ -1,9 +1,8 @@
 /// Files that have left a folder which was removed here, and that the cloud still has in it.
 extension RemoteApplier {
-    /// Takes over the cloud's version of a file that has left a folder which was removed here.
+    /// Takes over the cloud's version of a file that has left a folder which was removed here; of
+    /// one that was edited here too both versions are kept, where it is now.
     ///
-    /// One that was edited here too is left as it is: both versions would need a place, and the one
-    /// that the cloud has is being removed.
     /// - Returns: What was known of the item, if the cloud does not have it there any more.
     func takeOverDeparted(_ id: ItemID) async throws(CloudFSError) -> BaseRecord? {
         let mark = mutations.beginListing()
@@ -17,7 +16,7 @@ extension RemoteApplier {
             // Else something has the place that is not it.
             if remote.kind == .file, !hasStableIDs || remote.id == base.remoteID {
                 guard remote.version.content != base.version.content else { return nil }
-                try await applyContent(of: id, remote, of: listing, isOnTheMove: true)
+                try await applyContent(of: id, remote, of: listing)
                 return nil
             }
         } catch  where error.code == .notFound || error.code == .notDirectory {
