@@ -47,6 +47,7 @@ extension DriveParts {
             note: { log($0, to: logger) }
         )
         var settings = S3ProviderSettings()
+        settings.deviceName = configuration.deviceName
         settings.pollInterval = options.pollInterval
         settings.idlePollInterval = max(options.pollInterval, settings.idlePollInterval)
         settings.scanInterval = options.scanInterval

@@ -99,20 +99,41 @@ extension S3Provider {
         base: ItemVersion
     ) async throws(CloudFSError) -> RemoteItem {
         let place = try await placeToChange(path)
+        let changed =
+            base.content == Self.folderToken
+            ? try await setFolderMetadata(update, at: path, place)
+            : try await setFileMetadata(update, at: path, place, base)
+        await journal.announce([.children(of: path.parent)])
+        return changed
+    }
+
+    private func setFileMetadata(
+        _ update: MetadataUpdate,
+        at path: RemotePath,
+        _ place: Place,
+        _ base: ItemVersion
+    ) async throws(CloudFSError) -> RemoteItem {
+        guard let name = path.name else { throw Self.notFound(path) }
+        // The version that is copied is the one that was compared.
+        let kept = try await meantFile(place, base, path)
+        let item = try await describe(kept, as: name)
+        let headers = try Self.headers(update, of: item, kept: kept.userMetadata)
+        let copied = try await copy(kept, to: place.key, metadata: headers)
+        guard mayBe(copied, kept.object) else { throw Self.changed(path) }
+        return try await describe(copied, of: kept, at: place.key, headers, as: name)
+    }
+
+    private func setFolderMetadata(
+        _ update: MetadataUpdate,
+        at path: RemotePath,
+        _ place: Place
+    ) async throws(CloudFSError) -> RemoteItem {
         let item = try await self.item(at: path)
-        let isFolder = item.kind == .folder
-        if !isFolder { _ = try await meantFile(place, base, path) }
-        let key = isFolder ? place.folderKey : place.key
+        guard item.kind == .folder else { throw Self.changed(path) }
+        let key = place.folderKey
         let kept = try await headIfPresent(key)
-        let headers = try S3Metadata.headers(
-            update.metadata ?? item.metadata,
-            kind: item.kind,
-            documentID: item.documentID,
-            attributes: update.attributes ?? item.attributes,
-            kept: kept?.userMetadata ?? [:],
-            hasNewContent: false
-        )
-        if let kept, !isFolder || kept.object.size > 0 {
+        let headers = try Self.headers(update, of: item, kept: kept?.userMetadata ?? [:])
+        if let kept, kept.object.size > 0 {
             try await copy(kept, to: key, metadata: headers)
         } else {
             _ = try await client.put(
@@ -123,9 +144,22 @@ extension S3Provider {
             )
             noteFolder(key, isMarked: true)
         }
-        let changed = try await self.item(at: path)
-        await journal.announce([.children(of: path.parent)])
-        return changed
+        return try await self.item(at: path)
+    }
+
+    private static func headers(
+        _ update: MetadataUpdate,
+        of item: RemoteItem,
+        kept: [String: String]
+    ) throws(CloudFSError) -> [String: String] {
+        try S3Metadata.headers(
+            update.metadata ?? item.metadata,
+            kind: item.kind,
+            documentID: item.documentID,
+            attributes: update.attributes ?? item.attributes,
+            kept: kept,
+            hasNewContent: false
+        )
     }
 
     func headIfPresent(_ key: [UInt8]) async throws(CloudFSError) -> S3ObjectHead? {
@@ -179,28 +213,4 @@ extension S3Provider {
             throw CloudFSError(.invalidName, "\"\(path)\" can only be the name of a folder")
         }
     }
-
-    /// Copies one object at the server, with its metadata or with another.
-    ///
-    /// - Parameter source: In the version that is meant.
-    func copy(
-        _ source: S3ObjectHead,
-        to key: [UInt8],
-        metadata: [String: String]? = nil
-    ) async throws(CloudFSError) {
-        guard source.object.size > Self.longestCopy else {
-            _ = try await client.copy(
-                from: source.object.key,
-                sourceIfMatch: source.object.entityTag,
-                to: key,
-                metadata: metadata,
-                contentHeaders: metadata == nil ? [:] : source.contentHeaders
-            )
-            return
-        }
-        try await copyInParts(source, to: key, metadata: metadata)
-    }
-
-    /// What a server copies in one request: 5 GiB.
-    static let longestCopy: Int64 = 5 << 30
 }

@@ -12,6 +12,7 @@ extension S3Provider {
             throw CloudFSError(.invalidArgument, "\"\(source)\" cannot be moved into itself")
         }
         var hints = [ChangeHint.children(of: source.parent), .children(of: destination.parent)]
+        let item: RemoteItem
         if base.content == Self.folderToken {
             let isUnfinished = try await isMoving(from.folderKey, to: target.folderKey)
             if !isUnfinished {
@@ -22,12 +23,12 @@ extension S3Provider {
             }
             try await keepFolder(source.parent)
             try await moveFolder(from.folderKey, to: target.folderKey, telling: hints)
+            item = try await self.item(at: destination)
+            hints.append(.subtree(destination))
         } else {
             try Self.requireFileName(destination, target)
-            try await moveFile(source, from, to: destination, target, base)
+            item = try await moveFile(source, from, to: destination, target, as: name, base)
         }
-        let item = try await self.item(at: destination)
-        if item.kind == .folder { hints.append(.subtree(destination)) }
         await journal.announce(hints)
         return item
     }
@@ -55,8 +56,9 @@ extension S3Provider {
         _ from: Place,
         to destination: RemotePath,
         _ target: Place,
+        as name: ItemName,
         _ base: ItemVersion
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> RemoteItem {
         let head: S3ObjectHead
         do throws(CloudFSError) {
             head = try await meantFile(from, base, source)
@@ -64,21 +66,25 @@ extension S3Provider {
             // Moved by an earlier try whose last answer was lost, if what is meant has arrived.
             guard let copy = try await headIfPresent(target.key), Self.isCopy(copy, of: base)
             else { throw error }
-            return
+            return try await describe(copy, as: name)
         }
         try await requireFolder(destination.parent)
+        let copied: S3Copied
         // A copy that is there already was made before an interruption.
-        let present = try await headIfPresent(target.key)
-        if let present, present.userMetadata["cloudfs-id"] != nil,
+        if let present = try await headIfPresent(target.key),
+            present.userMetadata["cloudfs-id"] != nil,
             Self.isCopy(present, of: Self.version(of: head))
         {
             logger.debug("a copy is there already")
+            let object = present.object
+            copied = S3Copied(entityTag: object.entityTag, lastModified: object.lastModified)
         } else {
             try await requireFree(destination, target)
-            try await copy(head, to: target.key)
+            copied = try await copy(head, to: target.key)
         }
         try await keepFolder(source.parent)
         try await deleteMeant(from.key, base)
+        return try await describe(copied, of: head, at: target.key, head.userMetadata, as: name)
     }
 
     /// Whether an object has the bytes and the metadata that a version means.

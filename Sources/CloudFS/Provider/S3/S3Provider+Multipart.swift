@@ -189,7 +189,7 @@ extension S3Provider {
         _ source: S3ObjectHead,
         to key: [UInt8],
         metadata: [String: String]?
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> S3Copied {
         let byteCount = source.object.size
         let id = try await client.createUpload(
             key,
@@ -210,16 +210,18 @@ extension S3Provider {
             .enumerated().map { index, range in
                 S3PartJob(key: key, upload: id, number: index + 1, range: range, present: nil)
             }
+        let written: S3Written
         do throws(CloudFSError) {
             let parts = try await inParallel(jobs) { job in
                 await self.copy(job, from: source.object)
             }
-            _ = try await client.completeUpload(key, upload: id, parts: parts)
+            written = try await client.completeUpload(key, upload: id, parts: parts)
         } catch {
             await letGoUpload(of: key)
             throw error
         }
         await forgetUpload(of: key)
+        return S3Copied(entityTag: written.entityTag, lastModified: written.serverDate)
     }
 
     private func copy(_ job: S3PartJob, from source: S3Object) async -> S3PartResult {

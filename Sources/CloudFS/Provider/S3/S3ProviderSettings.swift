@@ -1,5 +1,7 @@
 /// What one provider may be told.
 struct S3ProviderSettings: Sendable {
+    /// What this machine is called in the names of conflict versions.
+    var deviceName = "device"
     /// Files up to this length are sent in one request, larger ones in parts of it; 8 MiB.
     var partByteCount: Int64 = 8 << 20
     /// How many parts of one file are sent at once.

@@ -197,6 +197,85 @@ import Testing
         #expect(bench.fake.keys("d/").isEmpty)
     }
 
+    @Test func `what is edited in the new folder while the old one is emptied stays`() async throws
+    {
+        let bench = try await Bench.make()
+        Self.fill(bench)
+        bench.fake.put("d/y", "old")
+        bench.fake.put("d/z", "old")
+        bench.fake.change { $0.clockOffset = .seconds(10) }
+        let provider = try await bench.provider()
+        let base = try await provider.item(at: Bench.path("d")).version
+        let gate = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.wait(gate), on: .deleteBatch))
+        async let moved = provider.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
+        try await eventually("objects are deleted", within: .seconds(60)) { gate.waitingCount == 1 }
+        bench.fake.change { $0.clockOffset = .seconds(20) }
+        bench.fake.put("e/z", "edited")
+        bench.fake.put("e/y", "edited")
+        bench.fake.put("d/y", "edited as well")
+        gate.open()
+        _ = try await moved
+        #expect(bench.fake.object("e/z")?.bytes == Array("edited".utf8))
+        #expect(bench.fake.object("e/y")?.bytes == Array("edited".utf8))
+        #expect(bench.fake.keys("d/").isEmpty)
+        // Only what was written in both places is there twice.
+        let conflicts = bench.fake.keys("e/").filter { $0.text.contains("conflicted copy") }
+        #expect(conflicts.count == 1)
+        let kept = try #require(conflicts.first)
+        #expect(kept.text.hasPrefix("e/y (conflicted copy device "))
+        #expect(bench.fake.object(kept)?.bytes == Array("edited as well".utf8))
+        #expect(bench.fake.keys("e/").count == Self.count + 4)
+    }
+
+    @Test(arguments: [Interruption.copies(1_499), .deletions(0)])
+    func `what is edited in the new folder after an interruption stays`(
+        interruption: Interruption
+    ) async throws {
+        let bench = try await Bench.make()
+        Self.fill(bench)
+        let first = try await bench.provider()
+        let base = try await first.item(at: Bench.path("d")).version
+        bench.fake.change { $0.clockOffset = .seconds(10) }
+        bench.fake.add(interruption.fault)
+        #expect(try await Self.move(first, base) != nil)
+
+        bench.fake.removeFaults()
+        bench.fake.change { $0.clockOffset = .seconds(7_200) }
+        bench.fake.put(FakeS3Key("e/" + Self.name(1)), "edited")
+        bench.fake.put("d/late", "late")
+        #expect(try await Self.move(try await bench.provider(), base) == nil)
+        let edited = bench.fake.object(FakeS3Key("e/" + Self.name(1)))
+        #expect(edited?.bytes == Array("edited".utf8))
+        #expect(bench.fake.object("e/late")?.bytes == Array("late".utf8))
+        #expect(bench.fake.keys("d/").isEmpty)
+        // While it is copied, it is not known that the old version is the one that was edited.
+        let isKnown = if case .deletions = interruption { true } else { false }
+        let versions = bench.fake.keys("e/").filter { $0.text.contains(Self.name(1)) }
+        #expect(versions.count == (isKnown ? 1 : 2))
+    }
+
+    @Test func `what appears in the new folder before its copy stays`() async throws {
+        let bench = try await Bench.make()
+        bench.fake.put("d/a", "a")
+        bench.fake.put("d/b", "b")
+        let provider = try await bench.provider()
+        let base = try await provider.item(at: Bench.path("d")).version
+        let gate = FakeS3Gate()
+        bench.fake.add(
+            FakeS3Fault(.wait(gate)) { $0.kind == .put && $0.key.hasPrefix(".cloudfs/moves/") }
+        )
+        async let moved = provider.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
+        try await eventually("the move begins") { gate.waitingCount == 1 }
+        bench.fake.put("e/a", "another document")
+        gate.open()
+        _ = try await moved
+        #expect(bench.fake.object("e/a")?.bytes == Array("another document".utf8))
+        let all = bench.fake.keys("e/").compactMap { bench.fake.object($0)?.bytes }
+        #expect(all.contains(Array("a".utf8)))
+        #expect(bench.fake.object("e/b")?.bytes == Array("b".utf8))
+    }
+
     @Test func `news from others during a move changes nothing`() async throws {
         let bench = try await Bench.make()
         bench.fake.put("d/a", "a")

@@ -1,0 +1,186 @@
+/// The objects of a folder that moves.
+extension S3Provider {
+    /// Copies all objects of the old folder that the new one lacks.
+    func copyAll(_ move: S3Move) async throws(CloudFSError) {
+        try await client.listAll(prefix: move.source, delimiter: false) {
+            page throws(CloudFSError) in
+            try await self.copyPage(page.objects, move, isCopied: false)
+            return true
+        }
+    }
+
+    /// Deletes the objects that are in the new place as they are in the old.
+    func deleteCopied(_ move: S3Move) async throws(CloudFSError) {
+        var last: [S3Object] = []
+        while true {
+            try await keepTold(move, isCopied: true)
+            let objects = try await firstPage(of: move.source)
+            guard !objects.isEmpty else { return }
+            guard objects != last else {
+                throw CloudFSError(.corrupt, "the server does not delete what it says it does")
+            }
+            last = objects
+            // Written while the folder moved: it is copied too, and then nothing is left behind.
+            try await copyPage(objects, move, isCopied: true)
+            for error in try await client.deleteBatch(objects.map(\.key)) {
+                let isRefusal = error.failure == .accessDenied
+                throw CloudFSError(
+                    isRefusal ? .denied : .offline,
+                    "an object of the moved folder was not deleted: \(error.message)"
+                )
+            }
+        }
+    }
+
+    private func firstPage(of folder: [UInt8]) async throws(CloudFSError) -> [S3Object] {
+        let page = try await client.list(prefix: folder, delimiter: false)
+        guard !page.objects.isEmpty || page.next != nil else { return [] }
+        return page.objects
+    }
+
+    private func copyPage(
+        _ objects: [S3Object],
+        _ move: S3Move,
+        isCopied: Bool
+    ) async throws(CloudFSError) {
+        let present = try await present(objects, move)
+        let failure = await withTaskGroup(of: CloudFSError?.self) { group in
+            var failure: CloudFSError?
+            for (number, object) in objects.enumerated() {
+                if number >= settings.parallelLooks, let ended = await group.next() {
+                    failure = failure ?? ended
+                }
+                guard failure == nil else { break }
+                failure = await self.failureToTell(move, isCopied: isCopied)
+                guard failure == nil else { break }
+                group.addTask {
+                    await self.failureToCopy(
+                        object,
+                        over: present[move.newKey(of: object)],
+                        move,
+                        isCopied: isCopied
+                    )
+                }
+            }
+            return await group.reduce(into: failure) { $0 = $0 ?? $1 }
+        }
+        if let failure { throw failure }
+    }
+
+    /// What the new folder has in the places of these objects, which are in order.
+    private func present(
+        _ objects: [S3Object],
+        _ move: S3Move
+    ) async throws(CloudFSError) -> [[UInt8]: S3Object] {
+        guard let first = objects.first, let last = objects.last else { return [:] }
+        let (start, end) = (move.newKey(of: first), move.newKey(of: last))
+        var present: [[UInt8]: S3Object] = [:]
+        if let copy = try await headIfPresent(start)?.object { present[start] = copy }
+        try await client.listAll(prefix: move.target, delimiter: false, startAfter: start) {
+            page throws(CloudFSError) in
+            for object in page.objects { present[object.key] = object }
+            guard let reached = page.objects.last?.key else { return true }
+            return reached.lexicographicallyPrecedes(end)
+        }
+        return present
+    }
+
+    private func failureToTell(_ move: S3Move, isCopied: Bool) async -> CloudFSError? {
+        do throws(CloudFSError) {
+            try await keepTold(move, isCopied: isCopied)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private func failureToCopy(
+        _ object: S3Object,
+        over present: S3Object?,
+        _ move: S3Move,
+        isCopied: Bool
+    ) async -> CloudFSError? {
+        do throws(CloudFSError) {
+            let key = move.newKey(of: object)
+            guard key.count <= S3Keys.maximumByteCount else {
+                throw CloudFSError(
+                    .nameTooLong,
+                    "an object in the folder would get a key of \(key.count) bytes"
+                )
+            }
+            switch move.step(for: object, over: present, isCopied: isCopied) {
+            case .nothing:
+                if let present, !isCopied { move.noteCopied(object, tag: present.entityTag) }
+            case .copy:
+                if let tag = try await copyCurrent(object, to: key) {
+                    move.noteCopied(object, tag: tag)
+                }
+            case .copyBeside:
+                try await copyBeside(object, key)
+                // Done with; what stands in its place is not its copy.
+                if !isCopied { move.noteCopied(object, tag: "") }
+            }
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Copies what is at a key, also when somebody writes it at the same time.
+    ///
+    /// - Returns: The copy's tag; `nil` if there is nothing any more.
+    private func copyCurrent(
+        _ object: S3Object,
+        to key: [UInt8]
+    ) async throws(CloudFSError) -> String? {
+        guard object.size <= Self.longestCopy else {
+            // In parts: these need what is written on the object to be given again.
+            guard let head = try await headIfPresent(object.key) else { return nil }
+            try await copy(head, to: key)
+            return try await headIfPresent(key)?.object.entityTag
+        }
+        var tag = object.entityTag
+        for attempt in 1...3 {
+            do throws(CloudFSError) {
+                return try await client.copy(from: object.key, sourceIfMatch: tag, to: key)
+                    .entityTag
+            } catch  where error.code == .remoteChanged && attempt < 3 {
+                guard let head = try await headIfPresent(object.key) else { return nil }
+                tag = head.object.entityTag
+            } catch  where error.code == .notFound && Self.isAbsence(error) {
+                // Deleted by somebody meanwhile: so it is not in the new folder either.
+                return nil
+            }
+        }
+        return nil
+    }
+
+    /// Copies an object beside what was written in its new place meanwhile, as a conflict version.
+    ///
+    /// Named after its own time: tried once more after an interruption, it gets the same name.
+    private func copyBeside(_ object: S3Object, _ key: [UInt8]) async throws(CloudFSError) {
+        let slash = UInt8(ascii: "/")
+        let folder = key.prefix(through: key.lastIndex(of: slash) ?? key.startIndex)
+        let part = Array(key.dropFirst(folder.count))
+        for number in 1...99 {
+            let name = try ConflictNaming.name(
+                for: try S3Keys.name(of: part, isInRoot: false),
+                device: settings.deviceName,
+                at: object.lastModified,
+                number: number
+            )
+            let place = Array(folder) + name.bytes
+            let taken = try await headIfPresent(place)?.object
+            if let taken, taken.size != object.size || taken.entityTag != object.entityTag {
+                continue
+            }
+            if taken == nil { _ = try await copyCurrent(object, to: place) }
+            logger.notice(
+                "an object was written in the old and in the new place of its folder",
+                metadata: ["kept as": "\(name)"]
+            )
+            return
+        }
+        throw CloudFSError(.exists, "there are too many conflict versions of an object")
+    }
+}
