@@ -207,9 +207,10 @@ extension S3Client {
         _ credentials: S3Credentials?,
         _ meter: HTTPMeter
     ) async throws(CloudFSError) -> S3Refusal {
-        guard call.method == "HEAD", [301, 307, 400, 401, 403].contains(refusal.status) else {
-            return refusal
-        }
+        let isDoubtful = refusal.status == 404 && !refusal.isOfServer
+        guard call.method == "HEAD",
+            isDoubtful || [301, 307, 400, 401, 403].contains(refusal.status)
+        else { return refusal }
         var question = call
         question.method = "GET"
         if call.key == nil {

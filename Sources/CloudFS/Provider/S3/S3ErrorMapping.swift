@@ -9,6 +9,8 @@ struct S3Refusal: Sendable, Equatable {
     /// Where the server would rather be asked.
     var location: String?
     var retryAfter: Duration?
+    /// Whether a server of objects says so, and no proxy before it: such number their answers.
+    var isOfServer: Bool
     /// The server's clock minus this machine's, when it told its own.
     var clockDifference: Duration?
 
@@ -24,6 +26,7 @@ struct S3Refusal: Sendable, Equatable {
         func header(_ name: String) -> String? {
             headers.first { $0.name.lowercased() == name }?.value
         }
+        isOfServer = ["x-amz-request-id", "x-amzn-requestid"].contains { header($0) != nil }
         var fields: [String: String] = [:]
         do throws(CloudFSError) {
             fields = try S3XMLFields.read(document, roots: ["Error"]).fields
@@ -80,6 +83,8 @@ enum S3ErrorMapping {
         case 401: return .signatureMismatch
         case 403: return isSkewed(refusal) ? .clockSkew(refusal.clockDifference) : .accessDenied
         case 404:
+            // A proxy whose server is away may say the same: that is no certain absence.
+            guard refusal.isOfServer else { return .serverFault(status: 404, code: "") }
             if question.key == nil { return .noSuchBucket }
             return question.isUpload ? .noSuchUpload : .noSuchKey
         case 408, 429: return .throttled
@@ -190,6 +195,8 @@ enum S3ErrorMapping {
             case .metadataTooLarge:
                 (.attributesFull, "\(object) has more metadata than \(host) takes")
             case .unsupported: (.unsupported, "\(host) does not offer this\(said)")
+            case .serverFault(status: 404, _):
+                (.offline, "\(host) answers as no server of objects does; check the endpoint")
             case .throttled, .serverFault:
                 (.offline, "\(host) cannot serve now; it is tried again later\(said)")
             case .noAnswer: (.offline, "\(host) does not answer")

@@ -178,7 +178,8 @@ extension S3Provider {
             try await deleteFolder(path, place)
         } else {
             _ = try await meantFile(place, base, path)
-            try await keepFolder(path.parent)
+            // Some servers delete whatever is there.
+            if try await keepFolder(path.parent) { _ = try await meantFile(place, base, path) }
             try await deleteMeant(place.key, base)
         }
         await journal.announce([.children(of: path.parent)])
@@ -199,8 +200,12 @@ extension S3Provider {
         guard objects.count == 1, first.key == place.folderKey else {
             throw CloudFSError(.notEmpty, "\"\(path)\" holds something in the bucket")
         }
+        // Shown as a folder, but another tool has stored something under its name.
+        guard first.size == 0 else {
+            throw CloudFSError(.notEmpty, "\"\(path)\" is an object with bytes in the bucket")
+        }
         try await keepFolder(path.parent)
-        try await client.delete(place.folderKey)
+        try await client.delete(place.folderKey, ifMatch: first.entityTag)
         forgetFolder(place.folderKey)
     }
 

@@ -70,6 +70,7 @@ extension S3Provider {
         }
         try await requireFolder(destination.parent)
         let copied: S3Copied
+        var isOurs = false
         // A copy that is there already was made before an interruption.
         if let present = try await headIfPresent(target.key),
             present.userMetadata["cloudfs-id"] != nil,
@@ -81,10 +82,43 @@ extension S3Provider {
         } else {
             try await requireFree(destination, target)
             copied = try await copy(head, to: target.key)
+            isOurs = true
         }
         try await keepFolder(source.parent)
-        try await deleteMeant(from.key, base)
+        do throws(CloudFSError) {
+            // Copying took its time, and some servers delete whatever is there.
+            _ = try await meantFile(from, base, source)
+            try await deleteMeant(from.key, base)
+        } catch  where error.code == .notFound {
+            logger.debug("the old place is empty already")
+        } catch  where error.code == .remoteChanged {
+            // Both versions would stay: what was written is to be moved instead.
+            if isOurs { await takeBack(copied, of: head, at: target.key, destination) }
+            throw error
+        }
         return try await describe(copied, of: head, at: target.key, head.userMetadata, as: name)
+    }
+
+    /// Deletes a copy that was made just now, unless somebody has changed it.
+    private func takeBack(
+        _ copied: S3Copied,
+        of source: S3ObjectHead,
+        at key: [UInt8],
+        _ path: RemotePath
+    ) async {
+        do throws(CloudFSError) {
+            guard let head = try await headIfPresent(key),
+                head.object.entityTag == copied.entityTag,
+                head.userMetadata == source.userMetadata
+            else { return }
+            try await client.delete(key, ifMatch: copied.entityTag)
+            await journal.announce([.children(of: path.parent)])
+        } catch {
+            logger.notice(
+                "the copy of a move that failed stays",
+                metadata: ["path": "\(path)", "error": "\(error)"]
+            )
+        }
     }
 
     /// Whether an object has the bytes and the metadata that a version means.

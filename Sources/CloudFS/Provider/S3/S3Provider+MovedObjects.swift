@@ -32,10 +32,17 @@ extension S3Provider {
         }
     }
 
+    /// Pages may be empty before the last one, as where much was deleted just now.
     private func firstPage(of folder: [UInt8]) async throws(CloudFSError) -> [S3Object] {
-        let page = try await client.list(prefix: folder, delimiter: false)
-        guard !page.objects.isEmpty || page.next != nil else { return [] }
-        return page.objects
+        var check = S3ListingCheck()
+        var token: String?
+        repeat {
+            let page = try await client.list(prefix: folder, delimiter: false, after: token)
+            try check.note(page)
+            if !page.objects.isEmpty { return page.objects }
+            token = page.next
+        } while token != nil
+        return []
     }
 
     private func copyPage(

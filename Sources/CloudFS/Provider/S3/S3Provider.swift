@@ -356,10 +356,13 @@ final class S3Provider: CloudProvider {
     }
 
     /// Gives a folder a marker before its last object may go: without, it would go too.
-    func keepFolder(_ path: RemotePath) async throws(CloudFSError) {
+    ///
+    /// - Returns: Whether time has passed meanwhile, as it was not known to have one.
+    @discardableResult
+    func keepFolder(_ path: RemotePath) async throws(CloudFSError) -> Bool {
         let place = try await place(path)
         guard !place.isRoot, !state.withLock({ $0.marked.contains(place.folderKey) }) else {
-            return
+            return false
         }
         do throws(CloudFSError) {
             _ = try await client.head(place.folderKey)
@@ -372,5 +375,6 @@ final class S3Provider: CloudProvider {
             )
         }
         noteFolder(place.folderKey, isMarked: true)
+        return true
     }
 }

@@ -122,7 +122,7 @@ import Testing
                     "<CompleteMultipartUploadResult><ETag>\"whole-1\"</ETag>"
                         + "</CompleteMultipartUploadResult>"
                 )
-            default: .answer(404)
+            default: .answer(404, ["x-amz-request-id: 1"])
             }
         } _: { fixture in
             let client = fixture.client

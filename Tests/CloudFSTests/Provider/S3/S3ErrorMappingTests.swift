@@ -41,8 +41,14 @@ import Testing
                 == "there is no bucket \"photos\" at s3.example.org; "
                 + "check the name and the endpoint"
         )
-        #expect(error(404).cause as? S3Failure == .noSuchKey)
-        #expect(error(404, key: nil).cause as? S3Failure == .noSuchBucket)
+        let headers = [(name: "X-Amz-Request-Id", value: "1")]
+        #expect(error(404, headers: headers).cause as? S3Failure == .noSuchKey)
+        #expect(error(404, key: nil, headers: headers).cause as? S3Failure == .noSuchBucket)
+    }
+
+    @Test func `what a proxy does not find is not absent`() {
+        #expect(error(404).code == .offline)
+        #expect(error(404, key: nil).code == .offline)
     }
 
     @Test func `a failed condition depends on what was asked`() {

@@ -80,4 +80,73 @@ import Testing
         }
         #expect(Self.isKnown(outcome, from: tag), "\(outcome)")
     }
+
+    @Test(arguments: ["a", "d/"])
+    func `a version written while a file moves away is not deleted`(key: String) async throws {
+        let bench = try await Bench.make(.ceph)
+        let provider = try await bench.provider()
+        bench.fake.put("d/a", "old")
+        let base = try await provider.item(at: Bench.path("d/a")).version
+        let gate = FakeS3Gate()
+        // While it is copied, or its folder gets a marker.
+        bench.fake.add(
+            FakeS3Fault(.wait(gate)) { request in
+                request.method == "PUT" && request.key == FakeS3Key(key == "a" ? "b" : "d/")
+            }
+        )
+        let outcome = try await Self.during(gate) {
+            bench.fake.put("d/a", "new")
+        } _: {
+            try await provider.move(from: Bench.path("d/a"), to: Bench.path("b"), base: base)
+        }
+        #expect(bench.fake.object("d/a")?.bytes == Array("new".utf8))
+        #expect(throws: CloudFSError.self) { try outcome.get() }
+    }
+
+    @Test func `a version written while its folder gets a marker is not deleted`() async throws {
+        let bench = try await Bench.make(.ceph)
+        let provider = try await bench.provider()
+        bench.fake.put("d/a", "old")
+        let base = try await provider.item(at: Bench.path("d/a")).version
+        let gate = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.wait(gate)) { $0.method == "PUT" && $0.key == "d/" })
+        let outcome = try await Self.during(gate) {
+            bench.fake.put("d/a", "new")
+        } _: {
+            try await provider.delete(Bench.path("d/a"), base: base)
+        }
+        #expect(bench.fake.object("d/a")?.bytes == Array("new".utf8))
+        #expect(throws: CloudFSError.self) { try outcome.get() }
+    }
+
+    @Test func `an object with bytes under the name of a folder is not removed`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        bench.fake.put("a/", "data")
+        let path = try Bench.path("a")
+        let base = try await provider.item(at: path).version
+        let error = await #expect(throws: CloudFSError.self) {
+            try await provider.delete(path, base: base)
+        }
+        #expect(error?.code == .notEmpty)
+        #expect(bench.fake.object("a/")?.bytes == Array("data".utf8))
+    }
+
+    @Test func `what a proxy does not find while the server is away is not gone`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        let base = try await Bench.upload([1], to: "a", of: provider).version
+        let page =
+            "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nno\n"
+        bench.fake.add(FakeS3Fault(.raw(Array(page.utf8)), count: nil) { _ in true })
+        let path = try Bench.path("a")
+        for ask: @Sendable () async throws -> Void in [
+            { _ = try await provider.item(at: path) },
+            { _ = try await provider.children(of: .root, after: nil) },
+            { try await provider.delete(path, base: base) },
+        ] {
+            let error = await #expect(throws: CloudFSError.self) { try await ask() }
+            #expect(error?.code == .offline)
+        }
+    }
 }

@@ -1,0 +1,64 @@
+/// What is sent of an item beside its bytes.
+extension Uploader {
+    /// Takes over first what the cloud has beside an item's bytes, where what is sent would replace
+    /// what this machine has never heard of: a sketch tells nothing of it, and a folder has no
+    /// version that differs by it.
+    ///
+    /// - Returns: What is known of the item then.
+    func learned(
+        _ id: ItemID,
+        _ facts: OutboxFacts
+    ) async throws(CloudFSError) -> OutboxFacts {
+        guard let path = facts.remotePath, let base = facts.base,
+            base.version.isSketch || facts.record.item.kind == .folder
+        else { return facts }
+        let remote = try await provider.item(at: path)
+        if let folder = try await applier.learn(remote, of: id) { feed.hint([folder]) }
+        return try await pool.engine {
+            try self.catalog.read {
+                try OutboxFacts(of: id, in: $0, isIgnored: self.isIgnored) ?? facts
+            }
+        }
+    }
+
+    func updateMetadata(
+        _ id: ItemID,
+        _ facts: OutboxFacts
+    ) async throws(CloudFSError) -> Bool {
+        let facts = try await learned(id, facts)
+        let (path, base) = try remotePath(facts)
+        guard let parent = base.parent else { return true }
+        let update = MetadataUpdate(metadata: metadata(facts), attributes: facts.attributes)
+        let changed = facts.record.item.changed
+        defer { refreshBase(of: id) }
+        let item = facts.record.item
+        let sent = SentRecord(
+            of: id,
+            to: parent,
+            base.name,
+            from: base,
+            document: item.documentID,
+            size: base.size,
+            modified: item.metadata.modified
+        )
+        // In some clouds it is another version of the content, too.
+        defer { applier.hub.publish([.attributes(id)]) }
+        try await pool.engine { try self.note(sent) }
+        return try await sending(sent, .metadataSent) { () async throws(CloudFSError) in
+            try await provider.setMetadata(update, at: path, base: base.version)
+        } _: { remote in
+            try self.catalog.write { writer in
+                let isSame = try writer.recordBase(
+                    BaseRecord(of: id, in: parent, remote),
+                    replacing: base,
+                    at: self.clocks.now()
+                )
+                if isSame {
+                    try writer.clearMetadataChanged(id, unlessAfter: changed)
+                    try writer.noteSent(facts.attributes, of: id)
+                }
+                return try self.goesOn(id, writer)
+            }
+        }
+    }
+}
