@@ -205,7 +205,7 @@ extension S3Provider {
             throw CloudFSError(.notEmpty, "\"\(path)\" is an object with bytes in the bucket")
         }
         try await keepFolder(path.parent)
-        try await client.delete(place.folderKey, ifMatch: first.entityTag)
+        try await client.delete(place.folderKey)
         forgetFolder(place.folderKey)
     }
 

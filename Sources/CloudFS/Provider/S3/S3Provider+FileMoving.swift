@@ -109,7 +109,9 @@ extension S3Provider {
         do throws(CloudFSError) {
             guard let head = try await headIfPresent(key),
                 head.object.entityTag == copied.entityTag,
-                head.userMetadata == source.userMetadata
+                head.userMetadata == source.userMetadata,
+                // Somebody who made the same move may have taken this copy for their own.
+                try await exists(source.object.key)
             else { return }
             try await client.delete(key, ifMatch: copied.entityTag)
             await journal.announce([.children(of: path.parent)])
