@@ -268,6 +268,43 @@ struct UnheardTests {
         }
     }
 
+    /// What it replaced is kept until it is on the disk, and is brought back where it is not.
+    @Test func `a file that was sent and then lost to a power failure is the one that was sent`()
+        async throws
+    {
+        let story = Story(
+            testDescription: "",
+            point: "upload.sent",
+            sent: "text",
+            cloud: ["text": "base"],
+            before: "cat text; : > text",
+            after: "",
+            tree: ["text": ""],
+            same: ("text", "text")
+        )
+        try await Self.play(story) { drive in
+            let state = drive.mount.state
+            let kept = try await Shell.script(
+                """
+                id=$(sqlite3 \(state)/catalog.sqlite "SELECT item FROM sent")
+                file=$(printf '%s/content/%02x/%d.1' \(state) $((id & 255)) $id)
+                printf base > $file
+                sqlite3 \(state)/catalog.sqlite "
+                    DELETE FROM previous;
+                    INSERT INTO previous (item, holder, generation, size, modified, version, since)
+                        SELECT item, item, 1, 4, modified, content_version, 1 FROM base
+                        WHERE item = $id;
+                    UPDATE setting SET value = 'another' WHERE key = 'mounting'"
+                """
+            )
+            #expect(kept.status == 0, "\(kept)")
+            let again = try await drive.again()
+            try await again.drain()
+            #expect(again.mount.logText.contains("a power failure has cut off what was written"))
+            #expect(try await again.cloudfs(["check"]).status == 0)
+        }
+    }
+
     @Test func `a pause hides nothing of what was sent before`() async throws {
         try await TestDrive.with { drive in
             try await drive.mustDo(["pause"])

@@ -107,9 +107,7 @@ extension CatalogReader {
             )
         } ?? OutboxTotals()
     }
-}
 
-extension CatalogReader {
     /// Whether anything at or below an item is held back.
     func isHeldBack(below id: ItemID) throws -> Bool {
         try Bool.fetchOne(

@@ -71,10 +71,14 @@ struct Recovery {
         _ previous: PreviousContent,
         of record: ItemRecord
     ) throws(CloudFSError) -> Bool {
-        let base = try catalog.read { try $0.base(of: record.id) }
+        let (base, sent) = try catalog.read {
+            (try $0.base(of: record.id), try $0.sent(of: record.id))
+        }
         let isOfCloud = previous.version != nil && previous.version == base?.version.content
         // A later save was sent before it was replaced too: the cloud has that, and all of it.
-        let isOutdated = previous.version != nil && base != nil && !isOfCloud
+        // So may it have what was sent and not heard of, which the cloud is asked about first.
+        let isOutdated =
+            previous.version != nil && base != nil && (!isOfCloud || sent?.isMove == false)
         let content = previous.content
         let size = content.generation == 0 ? nil : try size(of: content.item, content.generation)
         guard let size, size >= previous.size, !isOutdated else {

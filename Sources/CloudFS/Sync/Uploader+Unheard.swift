@@ -169,6 +169,7 @@ extension Uploader {
                         at: self.clocks.now()
                     )
                     if isSame, let learned { try self.learn(learned, of: sent.item, writer) }
+                    if isSame, !sent.isMove { try self.follow(known, writer) }
                 }
                 self.applier.hub.publish([.attributes(sent.item)])
                 self.refreshBase(of: sent.item)
@@ -190,6 +191,16 @@ extension Uploader {
                 )
             }
         }
+    }
+}
+
+extension Uploader {
+    /// A file whose bytes a power failure took after they were sent is as long as the cloud's: no
+    /// handle to it outlives that.
+    private func follow(_ base: BaseRecord, _ writer: CatalogWriter) throws {
+        let item = try writer.reader.existing(base.item).item
+        guard item.kind == .file, item.content.generation == 0 else { return }
+        try writer.setSize(base.size, of: base.item)
     }
 }
 
