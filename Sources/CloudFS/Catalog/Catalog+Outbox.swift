@@ -113,11 +113,12 @@ extension CatalogReader {
         try Bool.fetchOne(
             database.cachedStatement(
                 sql: """
-                    SELECT EXISTS (SELECT 1 FROM outbox WHERE is_held = 1 AND item IN (
-                        WITH RECURSIVE below(id) AS (
-                            SELECT ?1 UNION ALL
-                            SELECT name.item FROM below JOIN name ON name.parent = below.id)
-                        SELECT id FROM below))
+                    SELECT CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE is_held = 1)
+                        THEN EXISTS (SELECT 1 FROM outbox WHERE is_held = 1 AND item IN (
+                            WITH RECURSIVE below(id) AS (
+                                SELECT ?1 UNION ALL
+                                SELECT name.item FROM below JOIN name ON name.parent = below.id)
+                            SELECT id FROM below)) END
                     """
             ),
             arguments: [id.rawValue]

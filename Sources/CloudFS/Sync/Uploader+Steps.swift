@@ -25,7 +25,7 @@ extension Uploader {
         case .upload: return try await upload(id, facts)
         case .updateMetadata: return try await updateMetadata(id, facts)
         case .delete: return try await delete(id, facts)
-        case .forget: return try await forget(id, facts)
+        case .forget: return try await leaveToCloud(id, facts)
         case .keepHere:
             throw CloudFSError(
                 .remoteChanged,
@@ -200,7 +200,8 @@ extension Uploader {
 
     /// Lets the cloud have what was removed here while it was excluded; it is shown again as the
     /// cloud has it.
-    private func forget(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
+    private func leaveToCloud(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool
+    {
         try await pool.engine { try self.catalog.write { try $0.removeBase(of: id) } }
         if let parent = facts.base?.parent { feed.hint([parent]) }
         return true
