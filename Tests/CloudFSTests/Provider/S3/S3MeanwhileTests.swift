@@ -29,17 +29,30 @@ import Testing
         return try #require(outcome.withLock { $0 })
     }
 
-    /// Whether a change was refused, or tells another version than that of somebody else.
-    private static func isKnown(
-        _ outcome: Result<RemoteItem, any Error>,
-        from tag: String
-    ) -> Bool {
-        switch outcome {
-        case .success(let item): S3Provider.entityTag(item.version) != tag
-        case .failure(let error as CloudFSError):
-            [.remoteChanged, .exists, .notFound].contains(error.code)
-        case .failure: false
+    /// Requires that a change is refused, or tells another version than the one that somebody else
+    /// writes before the request about `key` that comes after `spared` others.
+    private static func requireKnown(
+        _ bench: Bench,
+        writing key: FakeS3Key,
+        _ spared: Int,
+        _ work: @escaping @Sendable () async throws -> RemoteItem
+    ) async throws {
+        let gate = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.wait(gate), skipping: spared) { $0.key == key })
+        var tag = ""
+        let outcome = try await during(gate) {
+            tag = bench.fake.put(key, "other")
+        } _: {
+            try await work()
         }
+        let isKnown =
+            switch outcome {
+            case .success(let item): S3Provider.entityTag(item.version) != tag
+            case .failure(let error as CloudFSError):
+                [.remoteChanged, .exists, .notFound].contains(error.code)
+            case .failure: false
+            }
+        #expect(isKnown, "\(outcome)")
     }
 
     @Test(arguments: 0..<4, [FakeS3Settings.Conditions.honoured, .ignored])
@@ -53,16 +66,10 @@ import Testing
         let bench = try await Bench.make(settings)
         let provider = try await bench.provider()
         let base = try await Bench.upload([1], to: "x", of: provider).version
-        let gate = FakeS3Gate()
-        bench.fake.add(FakeS3Fault(.wait(gate), skipping: spared) { $0.key == "x" })
-        var tag = ""
-        let outcome = try await Self.during(gate) {
-            tag = bench.fake.put("x", "other")
-        } _: {
+        try await Self.requireKnown(bench, writing: "x", spared) {
             let update = MetadataUpdate(metadata: Bench.metadata)
             return try await provider.setMetadata(update, at: Bench.path("x"), base: base)
         }
-        #expect(Self.isKnown(outcome, from: tag), "\(outcome)")
     }
 
     @Test(arguments: 0..<5)
@@ -70,15 +77,9 @@ import Testing
         let bench = try await Bench.make()
         let provider = try await bench.provider()
         let base = try await Bench.upload([1], to: "a", of: provider).version
-        let gate = FakeS3Gate()
-        bench.fake.add(FakeS3Fault(.wait(gate), skipping: spared) { $0.key == "b" })
-        var tag = ""
-        let outcome = try await Self.during(gate) {
-            tag = bench.fake.put("b", "other")
-        } _: {
+        try await Self.requireKnown(bench, writing: "b", spared) {
             try await provider.move(from: Bench.path("a"), to: Bench.path("b"), base: base)
         }
-        #expect(Self.isKnown(outcome, from: tag), "\(outcome)")
     }
 
     @Test(arguments: ["a", "d/"])
