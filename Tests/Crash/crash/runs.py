@@ -11,7 +11,7 @@ from pathlib import Path
 from crash import points, programs, work
 from crash.bucket import Bucket
 from crash.drive import Disk, Drive, Watchdog
-from crash.tree import Failure, differences, walk
+from crash.tree import Absent, Failure, differences, walk
 
 USUAL = [work.Saves, work.Calls, programs.Database, programs.Commits, programs.Unpacking,
          programs.Mirroring, work.Elsewhere, programs.Packaging]
@@ -67,14 +67,15 @@ class Run:
 
     def check_one(self, load: work.Workload) -> None:
         """After a power failure the cloud may be ahead of the catalog: what is absent here can only
-        be read when the new version was found."""
+        be read when the new version was found, and what has moved in the cloud is in neither place
+        until its new folder was listed."""
         end = time.monotonic() + (15 if self.disk else 0)
         while True:
             try:
                 return load.check()
             except (OSError, Failure) as error:
-                is_stale = os.strerror(errno.ESTALE) in str(error)
-                if not is_stale or time.monotonic() > end:
+                is_early = isinstance(error, Absent) or os.strerror(errno.ESTALE) in str(error)
+                if not is_early or time.monotonic() > end:
                     raise
             time.sleep(0.5)
 

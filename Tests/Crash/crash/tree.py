@@ -13,6 +13,10 @@ class Failure(Exception):
     """A promise of the drive was broken."""
 
 
+class Absent(Failure):
+    """Items are not there; what else is there is as it must be."""
+
+
 class Stopped(Exception):
     """The round is over: no further call is made."""
 
@@ -291,6 +295,7 @@ class Tree:
         """Each item as it was at some time since the last flush; flushed bytes are there."""
         states = self.past + [self.nodes] + ([self.pending[0]] if self.pending else [])
         lines = []
+        is_absence = True
         for path in sorted(set(found).union(*states)):
             have = found.get(path)
             if have is not None and "(conflicted copy" in path:
@@ -301,10 +306,12 @@ class Tree:
             # What was made or moved since the last flush may have come back from the cloud.
             items = {state[path].inode if path in state else None for state in states}
             if not any(self.may_be(have, state.get(path), len(items) == 1) for state in states):
+                is_absence = is_absence and have is None
                 lines.append(f"{path}: {describe(have)}, but it never was, since the last flush: "
                              + "; ".join(sorted({describe(state.get(path)) for state in states})))
         if lines:
-            raise Failure(f"{self.name}:\n  " + "\n  ".join(lines))
+            kind = Absent if is_absence else Failure
+            raise kind(f"{self.name}:\n  " + "\n  ".join(lines))
         return found
 
     @staticmethod
