@@ -1,0 +1,214 @@
+import GRDB
+
+/// Who has a place in the cloud: what loses its name or its place here hands it on to what has it.
+extension CatalogWriter {
+    /// Decides what becomes of an item that has no name any more.
+    ///
+    /// - Returns: Who has its identity and base now.
+    func didLoseName(_ id: ItemID, notBefore: Timestamp) throws -> ItemID? {
+        let base = try reader.base(of: id)
+        let heir = try base.flatMap { try passBase($0, of: id) }
+        if base != nil, heir == nil {
+            try enqueue(id, notBefore: notBefore)
+        } else {
+            try endSending(of: id, notBefore: notBefore)
+        }
+        return heir
+    }
+
+    /// Nothing is left to send for an item, unless the outcome of a request is not known yet.
+    private func endSending(of id: ItemID, notBefore: Timestamp) throws {
+        if try reader.sent(of: id) == nil {
+            try dequeue(id)
+        } else {
+            try enqueue(id, notBefore: notBefore)
+        }
+    }
+
+    /// Hands identity and base of an unlinked file to the new file in its place.
+    ///
+    /// Editors save by writing a new file and renaming it over, by exchanging and deleting, or by
+    /// renaming the old one away, writing anew and deleting: all end here as one new version.
+    /// - Returns: The new file, if there is one.
+    private func passBase(_ base: BaseRecord, of id: ItemID) throws -> ItemID? {
+        guard let parent = base.parent, let heir = try reader.child(base.name, of: parent),
+            try passBase(base, to: heir)
+        else { return nil }
+        return heir.id
+    }
+
+    /// Where nothing but its place tells what an item is: one that was moved over the very version
+    /// that it is itself stays in the cloud where that is, and its old place is what is deleted.
+    ///
+    /// Both may be one file, which another device moved, and of which only the new place is known
+    /// here yet. With something else in the old one the move is refused, and the deletion of what
+    /// it replaced would have been that of its only bytes.
+    func exchangePlaces(of id: ItemID, andReplaced victim: ItemID) throws {
+        let (record, replaced) = (try reader.existing(id), try reader.existing(victim))
+        guard var base = try reader.base(of: id), var other = try reader.base(of: victim),
+            record.item.kind == replaced.item.kind, record.item.kind != .folder,
+            record.item.isPackage == replaced.item.isPackage,
+            base.version.content == other.version.content, base.size == other.size,
+            !record.hasChangedContent,
+            try reader.sent(of: id) == nil, try reader.sent(of: victim) == nil,
+            try reader.newer(of: victim) == nil
+        else { return }
+        // What is newer is so in the old place.
+        try clearNewer(of: id)
+        try execute("DELETE FROM base WHERE item = ?", [victim.rawValue])
+        (base.item, other.item) = (victim, id)
+        try setBase(other)
+        try setBase(base)
+        let isSame =
+            try record.item.metadata == replaced.item.metadata
+            && reader.attributes(of: id) == reader.attributes(of: victim)
+        if !isSame || replaced.hasChangedMetadata { try setMetadataChanged(id) }
+    }
+
+    /// The other order: a new file comes to the place of one that was deleted, or that was kept
+    /// as a backup of itself.
+    ///
+    /// - Returns: Whose identity and base it has now. Without a name, that one is to be erased as
+    ///   soon as nobody uses it.
+    func inheritBase(
+        _ id: ItemID,
+        name: [UInt8],
+        in parent: ItemID,
+        notBefore: Timestamp
+    ) throws -> ItemID? {
+        guard let base = try reader.base(named: name, in: parent), base.item != id else {
+            return nil
+        }
+        let heir = try reader.existing(id)
+        guard let old = try reader.name(of: base.item) else {
+            guard try passBase(base, to: heir) else { return nil }
+            try endSending(of: base.item, notBefore: notBefore)
+            return base.item
+        }
+        // The backup is a new document, and needs bytes of its own for that.
+        let backup = try reader.existing(base.item)
+        guard old.parent == parent, old.name.count > name.count,
+            old.name.starts(with: name) || old.name.reversed().starts(with: name.reversed()),
+            backup.item.content.residency == .resident, try passBase(base, to: heir)
+        else { return nil }
+        try markDirty(base.item, notBefore: notBefore)
+        return base.item
+    }
+
+    /// A document was exchanged for a new item and is put aside, under a name that stays on this
+    /// machine: the other one is its next version.
+    ///
+    /// What is put aside has bytes of its own then, as the cloud's are another's: so only if all of
+    /// it is here.
+    ///
+    /// - Returns: Whether that is so.
+    func passDocument(
+        of document: ItemRecord,
+        to heir: ItemID,
+        notBefore: Timestamp
+    ) throws -> Bool {
+        // What the cloud never had goes on all the same; there is nothing to hand on.
+        guard let base = try reader.base(of: document.id) else { return true }
+        let isHere =
+            document.item.isPackage
+            ? document.isListed : document.item.content.residency == .resident
+        guard isHere, let name = try reader.name(of: heir),
+            base.parent == name.parent, base.name == name.name,
+            try passBase(base, to: try reader.existing(heir))
+        else { return false }
+        if document.item.isPackage {
+            try noteTreeChange(of: document.id, notBefore: notBefore)
+        } else {
+            try markDirty(document.id, notBefore: notBefore)
+        }
+        return true
+    }
+
+    private func passBase(_ base: BaseRecord, to heir: ItemRecord) throws -> Bool {
+        guard heir.item.kind == .file, try reader.base(of: heir.id) == nil,
+            let old = try reader.item(base.item), old.item.kind == .file
+        else { return false }
+        try noteLost(of: old.id)
+        try execute(
+            "UPDATE base SET item = ? WHERE item = ?",
+            [heir.id.rawValue, old.id.rawValue]
+        )
+        try execute("DELETE FROM newer WHERE item = ?", [old.id.rawValue])
+        try setDocument(.random(), of: old.id)
+        try setDocument(old.item.documentID, of: heir.id)
+        if heir.item.content.policy == .inherited {
+            try setPolicy(old.item.content.policy, of: heir.id)
+        }
+        try passNotes(from: old.id, to: heir.id)
+        let isSame =
+            try heir.item.metadata.permissions == old.item.metadata.permissions
+            && reader.attributes(of: heir.id) == reader.attributes(of: old.id)
+        // Else news of the version that it replaces would bring that one's back.
+        if !isSame {
+            try execute("UPDATE item SET metadata_changed = 1 WHERE id = ?", [heir.id.rawValue])
+        }
+        return true
+    }
+
+    /// Stores what a request of this machine made of an item in the cloud.
+    ///
+    /// While it ran, a save may have handed the place on to another file, or taken the item's name
+    /// away: whoever has the place here is what the cloud now has there. Or the item itself was
+    /// the save: it has the place of another by now, and what was made of it is to be deleted.
+    ///
+    /// - Parameters:
+    ///   - base: What the cloud has now.
+    ///   - expected: The item's base when the request began.
+    ///   - now: When it ended.
+    /// - Returns: Whether the item that was sent is still the one.
+    @discardableResult
+    func recordBase(
+        _ base: BaseRecord,
+        replacing expected: BaseRecord?,
+        at now: Timestamp
+    ) throws -> Bool {
+        try forgetSent(of: base.item)
+        let current = try reader.base(of: base.item)
+        // A listing may have found it in its new place before.
+        let hasMovedOn =
+            current.map { !$0.isInPlace(of: expected) && !$0.isInPlace(of: base) } ?? false
+        let holder = try base.parent.flatMap { try reader.base(named: base.name, in: $0) }
+        if let holder, holder.item != base.item {
+            var handedOn = base
+            handedOn.item = holder.item
+            if !hasMovedOn { try removeBase(of: base.item) }
+            try setBase(handedOn)
+            try replacePrevious(of: holder.item, by: base, of: base.item)
+            return false
+        }
+        guard !hasMovedOn else {
+            try recordOrphan(base, at: now)
+            return false
+        }
+        // Where listings were interrupted is said in terms of where folders were.
+        if let current, !current.isInPlace(of: base) { try forgetListingPages() }
+        try setBase(base)
+        guard try reader.name(of: base.item) == nil else { return true }
+        guard let heir = try passBase(base, of: base.item) else { return true }
+        try replacePrevious(of: heir, by: base, of: base.item)
+        return false
+    }
+
+    /// Something in the cloud that nothing here stands for: it is deleted there next.
+    private func recordOrphan(_ base: BaseRecord, at now: Timestamp) throws {
+        let record = try reader.existing(base.item)
+        let orphan = try insertItem(
+            NewItem(
+                container: record.item.container,
+                kind: record.item.kind,
+                metadata: record.item.metadata,
+                size: base.size
+            ),
+            at: now
+        )
+        var orphaned = base
+        orphaned.item = orphan
+        try setBase(orphaned)
+        try enqueue(orphan, notBefore: now)
+    }
+}
