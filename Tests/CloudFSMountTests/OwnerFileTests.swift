@@ -22,17 +22,8 @@ struct OwnerFileTests {
 
     /// How many lock files the drive knows the programs of, and whether those mean to keep them.
     private static func known(to drive: TestDrive, kept: Bool) async throws -> String {
-        let result = try await Shell.run([
-            "python3", "-c",
-            """
-            import sqlite3, sys
-            catalog = sqlite3.connect(f"file:{sys.argv[1]}/catalog.sqlite?mode=ro", uri=True)
-            query = "SELECT count(*) FROM owner_file WHERE is_kept = ?"
-            print(catalog.execute(query, (int(sys.argv[2]),)).fetchone()[0], end="")
-            """, drive.mount.state, kept ? "1" : "0",
-        ])
-        try #require(result.status == 0, "\(result)")
-        return result.output
+        let query = "SELECT count(*) FROM owner_file WHERE is_kept = \(kept ? 1 : 0)"
+        return try await drive.mount.catalog(query)
     }
 
     private static func isKept(on drive: TestDrive) async throws {

@@ -286,10 +286,12 @@ struct UnheardTests {
             let state = drive.mount.state
             let kept = try await Shell.script(
                 """
-                id=$(sqlite3 \(state)/catalog.sqlite "SELECT item FROM sent")
+                # Who was killed may not have let go of it yet.
+                ask() { sqlite3 -cmd ".timeout 10000" \(state)/catalog.sqlite "$1"; }
+                id=$(ask "SELECT item FROM sent")
                 file=$(printf '%s/content/%02x/%d.1' \(state) $((id & 255)) $id)
                 printf base > $file
-                sqlite3 \(state)/catalog.sqlite "
+                ask "
                     DELETE FROM previous;
                     INSERT INTO previous (item, holder, generation, size, modified, version, since)
                         SELECT item, item, 1, 4, modified, content_version, 1 FROM base

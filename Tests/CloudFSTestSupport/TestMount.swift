@@ -35,6 +35,11 @@ public final class TestMount: Sendable {
         public static let hanging = latency("1h")
     }
 
+    /// The copy of a catalog could not be asked.
+    public struct NoAnswer: Error, CustomStringConvertible {
+        public let description: String
+    }
+
     /// It ended, or said nothing, before it was ready.
     public struct NotReady: Error, CustomStringConvertible {
         public let status: Int32?
@@ -103,6 +108,20 @@ public final class TestMount: Sendable {
     }
     public var isRunning: Bool { process.withLock { $0.map { $0.status == nil } ?? false } }
     public var logText: String { Shell.text(of: log) }
+
+    /// What a query finds in the catalog: in a copy of it, as a running daemon lets nobody else
+    /// open its own.
+    public func catalog(_ query: String) async throws -> String {
+        let copy = try TemporaryDirectory()
+        let result = try await Shell.script(
+            """
+            cp \(state)/catalog.sqlite* \(copy.path)
+            sqlite3 \(copy.path("catalog.sqlite")) '\(query)'
+            """
+        )
+        guard result.status == 0 else { throw NoAnswer(description: "\(result)") }
+        return String(result.output.dropLast())
+    }
 
     public var command: [String] {
         var command = [TestMount.binary("cloudfs-mount"), "-f", "--state-dir", state]

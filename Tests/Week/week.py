@@ -174,7 +174,11 @@ def drain():
     subprocess.run(["cloudfs", "drain", "--wait"], capture_output=True, timeout=60)
 
 def rows():
-    base = sqlite3.connect(f"file:{STATE}/catalog.sqlite?mode=ro", uri=True, timeout=10)
+    # A copy: a running daemon lets nobody else open its own.
+    copy = tempfile.TemporaryDirectory()
+    for name in ["catalog.sqlite", "catalog.sqlite-wal"]:
+        shutil.copy(f"{STATE}/{name}", copy.name)
+    base = sqlite3.connect(f"{copy.name}/catalog.sqlite")
     # The index of names has no rows to count; its size is part of the catalog's.
     names = [name for name, in base.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table'"
@@ -182,6 +186,7 @@ def rows():
     found = {f"rows of {name}": base.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
              for name in names}
     base.close()
+    copy.cleanup()
     return found
 
 def count(folder):

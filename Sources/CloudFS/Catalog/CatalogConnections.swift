@@ -1,5 +1,6 @@
 import Dispatch
 import GRDB
+import GRDBSQLite
 import Synchronization
 
 /// One connection that writes the catalog, and some that read it beside that.
@@ -21,8 +22,17 @@ final class CatalogConnections: Sendable {
     private let state = Mutex(State())
     private let free = DispatchSemaphore(value: CatalogConnections.mostReaders)
 
+    /// What connections lock is in the memory of this process, which keeps others out of its
+    /// databases: a transaction needs no system call for each of its locks.
+    ///
+    /// GRDB opens with the system that is SQLite's default.
+    private static let keepsLocksInMemory: Void = {
+        sqlite3_vfs_register(sqlite3_vfs_find("unix-excl"), 1)
+    }()
+
     /// Opens or creates the database at `path`.
     init(path: String, _ configuration: Configuration) throws {
+        Self.keepsLocksInMemory
         var writing = configuration
         writing.journalMode = .wal
         writer = try DatabaseQueue(path: path, configuration: writing)

@@ -1,3 +1,4 @@
+import CloudFSTestSupport
 import Dispatch
 import GRDB
 import GRDBSQLite
@@ -30,6 +31,20 @@ import Testing
         try await writing
         #expect(!catalog.isBusy)
         #expect(try size() == 7)
+    }
+
+    @Test func `no other process opens a catalog that is in use`() async throws {
+        let fixture = try CatalogFixture()
+        let path = fixture.directory.path("catalog.sqlite")
+        let query = "SELECT count(*) FROM item"
+        let other = try await Shell.run(["sqlite3", path, query])
+        #expect(other.status != 0 && other.errors.contains("database is locked"))
+        #expect(!fixture.directory.exists("catalog.sqlite-shm"))
+        // What is committed is there for connections of this process, and for others afterwards.
+        _ = try fixture.addFile("file")
+        #expect(try fixture.catalog.read { try $0.child(Array("file".utf8), of: .root) } != nil)
+        try fixture.catalog.close()
+        #expect(try await Shell.run(["sqlite3", path, query]).output == "2\n")
     }
 
     @Test func `sizes that no number can add up are summed all the same`() throws {
