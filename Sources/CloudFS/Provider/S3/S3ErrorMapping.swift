@@ -174,9 +174,10 @@ enum S3ErrorMapping {
         let said = message.isEmpty ? "" : ": \(shown(message))"
         let (code, text): (CloudFSError.Code, String) =
             switch failure {
+            // Nothing in it is absent: as long as it is not there, it is out of reach.
             case .noSuchBucket:
                 (
-                    .notFound,
+                    .offline,
                     "there is no bucket \(bucket) at \(host); check the name and the endpoint"
                 )
             case .noSuchKey where question.method != "GET" && question.isConditional:

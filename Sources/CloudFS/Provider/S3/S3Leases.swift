@@ -117,7 +117,7 @@ struct S3Leases: LeaseStore {
             _ = try await client.get(entry.object.key, range: range, ifMatch: nil) { _, piece in
                 bytes.append(piece)
             }
-        } catch  where error.code == .notFound && S3Provider.isAbsence(error) {
+        } catch  where error.code == .notFound {
             return nil
         }
         return LeaseText.record(bytes.all, of: document, number: entry.number)

@@ -165,7 +165,7 @@ extension S3Provider {
     func headIfPresent(_ key: [UInt8]) async throws(CloudFSError) -> S3ObjectHead? {
         do throws(CloudFSError) {
             return try await client.head(key)
-        } catch  where error.code == .notFound && Self.isAbsence(error) {
+        } catch  where error.code == .notFound {
             return nil
         }
     }

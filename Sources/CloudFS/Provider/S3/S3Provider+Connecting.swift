@@ -52,7 +52,7 @@ extension S3Provider {
             _ = try await client.get(containerKey, range: 0..<256, ifMatch: nil) { _, piece in
                 bytes.append(piece)
             }
-        } catch  where error.code == .notFound && Self.isAbsence(error) {
+        } catch  where error.code == .notFound {
             return nil
         } catch  where error.cause as? S3Failure == .rangeNotSatisfiable {
             logger.debug("the container's identity is empty")

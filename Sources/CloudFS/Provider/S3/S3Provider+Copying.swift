@@ -1,8 +1,5 @@
 /// Copies that the server makes of single objects.
 extension S3Provider {
-    /// What a server copies in one request: 5 GiB.
-    static let longestCopy: Int64 = 5 << 30
-
     /// Copies one object, with its metadata or with another.
     ///
     /// - Parameter source: In the version that is meant.
@@ -13,7 +10,7 @@ extension S3Provider {
         to key: [UInt8],
         metadata: [String: String]? = nil
     ) async throws(CloudFSError) -> S3Copied {
-        guard source.object.size > Self.longestCopy else {
+        guard source.object.size > settings.longestCopy else {
             return try await client.copy(
                 from: source.object.key,
                 sourceIfMatch: source.object.entityTag,

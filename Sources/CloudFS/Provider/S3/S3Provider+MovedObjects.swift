@@ -140,7 +140,7 @@ extension S3Provider {
         _ object: S3Object,
         to key: [UInt8]
     ) async throws(CloudFSError) -> String? {
-        guard object.size <= Self.longestCopy else {
+        guard object.size <= settings.longestCopy else {
             // In parts: these need what is written on the object to be given again.
             guard let head = try await headIfPresent(object.key) else { return nil }
             try await copy(head, to: key)
@@ -154,7 +154,7 @@ extension S3Provider {
             } catch  where error.code == .remoteChanged && attempt < 3 {
                 guard let head = try await headIfPresent(object.key) else { return nil }
                 tag = head.object.entityTag
-            } catch  where error.code == .notFound && Self.isAbsence(error) {
+            } catch  where error.code == .notFound {
                 // Deleted by somebody meanwhile: so it is not in the new folder either.
                 return nil
             }

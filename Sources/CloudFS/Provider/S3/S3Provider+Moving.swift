@@ -109,7 +109,7 @@ extension S3Provider {
             _ = try await client.get(key, range: 0..<limit, ifMatch: nil) { _, piece in
                 bytes.append(piece)
             }
-        } catch  where error.code == .notFound && Self.isAbsence(error) {
+        } catch  where error.code == .notFound {
             return nil
         }
         return S3MoveIntent(bytes.all, within: keys.prefix)

@@ -10,17 +10,12 @@ extension S3Provider {
         if !place.isFolderOnly {
             do throws(CloudFSError) {
                 return try await describe(try await client.head(place.key), as: name)
-            } catch  where error.code == .notFound && S3Provider.isAbsence(error) {
+            } catch  where error.code == .notFound {
                 // Perhaps a folder.
             }
         }
         guard let folder = try await folder(place, as: name) else { throw Self.notFound(path) }
         return folder
-    }
-
-    /// Whether an error says that a key is absent, rather than the bucket.
-    static func isAbsence(_ error: CloudFSError) -> Bool {
-        error.cause as? S3Failure != .noSuchBucket
     }
 
     private func root() throws(CloudFSError) -> RemoteItem {
@@ -279,7 +274,7 @@ extension S3Provider {
         do throws(CloudFSError) {
             _ = try await client.head(key)
             return true
-        } catch  where error.code == .notFound && Self.isAbsence(error) {
+        } catch  where error.code == .notFound {
             return false
         }
     }
@@ -297,7 +292,7 @@ extension S3Provider {
             let head = try await client.head(place.key)
             guard Self.isMeant(head, by: version) else { throw Self.changed(path) }
             return head
-        } catch  where error.code == .notFound && Self.isAbsence(error) {
+        } catch  where error.code == .notFound {
             let isFolder = try await folder(place, as: ItemName("folder")) != nil
             throw isFolder ? Self.changed(path) : Self.notFound(path)
         }
@@ -341,7 +336,7 @@ extension S3Provider {
                 return S3Look(item: try await self.folder(place, as: item.name))
             }
             return S3Look(item: try await describe(try await client.head(place.key), as: item.name))
-        } catch  where error.code == .notFound && Self.isAbsence(error) {
+        } catch  where error.code == .notFound {
             return S3Look()
         } catch {
             return S3Look(failure: error)

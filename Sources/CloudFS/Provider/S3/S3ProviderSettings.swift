@@ -6,6 +6,8 @@ struct S3ProviderSettings: Sendable {
     var partByteCount: Int64 = 8 << 20
     /// How many parts of one file are sent at once.
     var parallelParts = 4
+    /// Up to which length a server copies an object in one request; 5 GiB.
+    var longestCopy: Int64 = 5 << 30
     /// How many objects are looked at at once.
     var parallelLooks = 32
     /// The time between two looks into the journal, while the drive is in use and when it is not.

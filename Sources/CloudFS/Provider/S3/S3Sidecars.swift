@@ -14,7 +14,7 @@ struct S3Sidecars: SidecarStore {
             _ = try await provider.client.get(key(name), range: range, ifMatch: nil) { _, piece in
                 bytes.append(piece)
             }
-        } catch  where error.code == .notFound && S3Provider.isAbsence(error) {
+        } catch  where error.code == .notFound {
             return nil
         } catch  where error.cause as? S3Failure == .rangeNotSatisfiable {
             return []

@@ -24,7 +24,7 @@ import Testing
 
     @Test(arguments: [
         (403, "AccessDenied", CloudFSError.Code.denied), (404, "NoSuchKey", .notFound),
-        (404, "NoSuchBucket", .notFound), (501, "NotImplemented", .unsupported),
+        (404, "NoSuchBucket", .offline), (501, "NotImplemented", .unsupported),
         (400, "InvalidArgument", .invalidArgument), (400, "EntityTooLarge", .tooLarge),
         (403, "QuotaExceeded", .quotaExceeded), (400, "KeyTooLongError", .nameTooLong),
     ])

@@ -1,5 +1,4 @@
 import CloudFSTestSupport
-import Synchronization
 import Testing
 
 @testable import CloudFS
@@ -7,27 +6,6 @@ import Testing
 /// What others write between the requests of one change.
 @Suite struct S3MeanwhileTests {
     private typealias Bench = S3ProviderBench
-
-    /// Does something while a request waits at a gate, if one ever does.
-    private static func during<Value: Sendable>(
-        _ gate: FakeS3Gate,
-        _ change: () -> Void,
-        _ work: @escaping @Sendable () async throws -> Value
-    ) async throws -> Result<Value, any Error> {
-        let outcome = Mutex<Result<Value, any Error>?>(nil)
-        async let done: Void = {
-            let result: Result<Value, any Error>
-            do { result = .success(try await work()) } catch { result = .failure(error) }
-            outcome.withLock { $0 = result }
-        }()
-        try await eventually("a request waits, or all is done", within: .seconds(60)) {
-            gate.waitingCount == 1 || outcome.withLock { $0 != nil }
-        }
-        if gate.waitingCount == 1 { change() }
-        gate.open()
-        await done
-        return try #require(outcome.withLock { $0 })
-    }
 
     /// Requires that a change is refused, or tells another version than the one that somebody else
     /// writes before the request about `key` that comes after `spared` others.
@@ -40,7 +18,7 @@ import Testing
         let gate = FakeS3Gate()
         bench.fake.add(FakeS3Fault(.wait(gate), skipping: spared) { $0.key == key })
         var tag = ""
-        let outcome = try await during(gate) {
+        let outcome = try await Bench.during(gate) {
             tag = bench.fake.put(key, "other")
         } _: {
             try await work()
@@ -95,7 +73,7 @@ import Testing
                 request.method == "PUT" && request.key == FakeS3Key(key == "a" ? "b" : "d/")
             }
         )
-        let outcome = try await Self.during(gate) {
+        let outcome = try await Bench.during(gate) {
             bench.fake.put("d/a", "new")
         } _: {
             try await provider.move(from: Bench.path("d/a"), to: Bench.path("b"), base: base)
@@ -111,7 +89,7 @@ import Testing
         let base = try await provider.item(at: Bench.path("d/a")).version
         let gate = FakeS3Gate()
         bench.fake.add(FakeS3Fault(.wait(gate)) { $0.method == "PUT" && $0.key == "d/" })
-        let outcome = try await Self.during(gate) {
+        let outcome = try await Bench.during(gate) {
             bench.fake.put("d/a", "new")
         } _: {
             try await provider.delete(Bench.path("d/a"), base: base)
@@ -133,21 +111,49 @@ import Testing
         #expect(bench.fake.object("a/")?.bytes == Array("data".utf8))
     }
 
-    @Test func `what a proxy does not find while the server is away is not gone`() async throws {
-        let bench = try await Bench.make()
+    /// Makes every change fail with `offline`, and leaves the file as it is.
+    private static func requireAway(
+        _ bench: Bench,
+        _ fault: FakeS3Fault.Action,
+        saying words: String? = nil
+    ) async throws {
         let provider = try await bench.provider()
         let base = try await Bench.upload([1], to: "a", of: provider).version
-        let page =
-            "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nno\n"
-        bench.fake.add(FakeS3Fault(.raw(Array(page.utf8)), count: nil) { _ in true })
+        bench.fake.put("d/b", "b")
+        let folder = try await provider.item(at: Bench.path("d")).version
+        bench.fake.add(FakeS3Fault(fault, count: nil) { _ in true })
         let path = try Bench.path("a")
-        for ask: @Sendable () async throws -> Void in [
+        let update = MetadataUpdate(metadata: Bench.metadata)
+        for (number, ask) in ([
             { _ = try await provider.item(at: path) },
             { _ = try await provider.children(of: .root, after: nil) },
             { try await provider.delete(path, base: base) },
-        ] {
-            let error = await #expect(throws: CloudFSError.self) { try await ask() }
-            #expect(error?.code == .offline)
+            { try await provider.delete(Bench.path("d"), base: folder) },
+            { _ = try await Bench.upload([2], to: "a", of: provider, replacing: base) },
+            { _ = try await Bench.upload([2], to: "new", of: provider) },
+            { _ = try await provider.move(from: path, to: Bench.path("c"), base: base) },
+            { _ = try await provider.move(from: Bench.path("d"), to: path, base: folder) },
+            { _ = try await provider.setMetadata(update, at: path, base: base) },
+        ] as [@Sendable () async throws -> Void]).enumerated() {
+            let error = await #expect(throws: CloudFSError.self, "\(number)") { try await ask() }
+            #expect(error?.code == .offline, "\(number)")
+            if let words { #expect(error?.message.contains(words) == true, "\(number)") }
         }
+        bench.fake.removeFaults()
+        #expect(bench.fake.object("a")?.bytes == [1])
+    }
+
+    @Test func `what a proxy does not find while the server is away is not gone`() async throws {
+        let page =
+            "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nno\n"
+        try await Self.requireAway(try await Bench.make(), .raw(Array(page.utf8)))
+    }
+
+    @Test func `a bucket that is gone takes nothing along`() async throws {
+        try await Self.requireAway(
+            try await Bench.make(),
+            .fail(status: 404, code: "NoSuchBucket"),
+            saying: "there is no bucket \"bucket\""
+        )
     }
 }

@@ -2,6 +2,7 @@ import CloudFSTestSupport
 import Foundation
 import Glibc
 import Logging
+import Synchronization
 import Testing
 
 @testable import CloudFS
@@ -82,6 +83,55 @@ struct S3ProviderBench {
     static let refusal = FakeS3Fault.Action.fail(status: 403, code: "AccessDenied")
     /// It is done, and nobody hears of it.
     static let lost = FakeS3Fault.Action.cutAnswer(afterBytes: nil)
+
+    /// Does something while a request waits at a gate, if one ever does.
+    static func during<Value: Sendable>(
+        _ gate: FakeS3Gate,
+        _ change: () -> Void,
+        _ work: @escaping @Sendable () async throws -> Value
+    ) async throws -> Result<Value, any Error> {
+        let outcome = Mutex<Result<Value, any Error>?>(nil)
+        async let done: Void = {
+            let result: Result<Value, any Error>
+            do { result = .success(try await work()) } catch { result = .failure(error) }
+            outcome.withLock { $0 = result }
+        }()
+        try await eventually("a request waits, or all is done", within: .seconds(60)) {
+            gate.waitingCount == 1 || outcome.withLock { $0 != nil }
+        }
+        if gate.waitingCount == 1 { change() }
+        gate.open()
+        await done
+        return try #require(outcome.withLock { $0 })
+    }
+
+    /// Loses the answer to one request about an object, and does something before the next.
+    ///
+    /// - Parameter isNext: Which request may be the next one.
+    func losing(
+        _ kind: FakeS3RequestKind,
+        of key: FakeS3Key,
+        isNext: @escaping @Sendable (FakeS3Request) -> Bool,
+        _ change: () -> Void,
+        _ work: @escaping @Sendable () async throws -> Void
+    ) async throws -> Result<Void, any Error> {
+        let isLost = Mutex(false)
+        let gate = FakeS3Gate()
+        fake.add(
+            FakeS3Fault(.wait(gate)) { request in
+                guard isLost.withLock({ $0 }) else { return false }
+                return isNext(request)
+            }
+        )
+        fake.add(
+            FakeS3Fault(Self.lost) { request in
+                guard request.kind == kind, request.key == key else { return false }
+                isLost.withLock { $0 = true }
+                return true
+            }
+        )
+        return try await Self.during(gate, change, work)
+    }
 
     // MARK: - Providers
 
