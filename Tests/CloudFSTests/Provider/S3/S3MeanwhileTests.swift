@@ -111,47 +111,58 @@ import Testing
         #expect(bench.fake.object("a/")?.bytes == Array("data".utf8))
     }
 
-    /// Makes every change fail with `offline`, and leaves the file as it is.
+    /// Requires that every request fails with `offline`, and leaves the file as it is.
+    ///
+    /// - Parameter hidesListings: Whether that is also what listings are answered with.
     private static func requireAway(
-        _ bench: Bench,
-        _ fault: FakeS3Fault.Action,
-        saying words: String? = nil
+        _ answer: FakeS3Fault.Action,
+        hidesListings: Bool = true,
+        saying words: String
     ) async throws {
+        let bench = try await Bench.make()
         let provider = try await bench.provider()
         let base = try await Bench.upload([1], to: "a", of: provider).version
         bench.fake.put("d/b", "b")
         let folder = try await provider.item(at: Bench.path("d")).version
-        bench.fake.add(FakeS3Fault(fault, count: nil) { _ in true })
+        bench.fake.add(FakeS3Fault(answer, count: nil) { hidesListings || $0.key != "" })
         let path = try Bench.path("a")
         let update = MetadataUpdate(metadata: Bench.metadata)
-        for (number, ask) in ([
+        var asks: [@Sendable () async throws -> Void] = [
             { _ = try await provider.item(at: path) },
-            { _ = try await provider.children(of: .root, after: nil) },
             { try await provider.delete(path, base: base) },
-            { try await provider.delete(Bench.path("d"), base: folder) },
             { _ = try await Bench.upload([2], to: "a", of: provider, replacing: base) },
             { _ = try await Bench.upload([2], to: "new", of: provider) },
             { _ = try await provider.move(from: path, to: Bench.path("c"), base: base) },
             { _ = try await provider.move(from: Bench.path("d"), to: path, base: folder) },
             { _ = try await provider.setMetadata(update, at: path, base: base) },
-        ] as [@Sendable () async throws -> Void]).enumerated() {
+        ]
+        if hidesListings {
+            asks.append { _ = try await provider.children(of: .root, after: nil) }
+            asks.append { try await provider.delete(Bench.path("d"), base: folder) }
+        }
+        for (number, ask) in asks.enumerated() {
             let error = await #expect(throws: CloudFSError.self, "\(number)") { try await ask() }
             #expect(error?.code == .offline, "\(number)")
-            if let words { #expect(error?.message.contains(words) == true, "\(number)") }
+            #expect(error?.message.contains(words) == true, "\(number): \(error?.message ?? "")")
         }
         bench.fake.removeFaults()
         #expect(bench.fake.object("a")?.bytes == [1])
     }
 
-    @Test func `what a proxy does not find while the server is away is not gone`() async throws {
-        let page =
-            "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nno\n"
-        try await Self.requireAway(try await Bench.make(), .raw(Array(page.utf8)))
+    @Test(arguments: [true, false])
+    func `what a proxy does not find while the server is away is not gone`(
+        hidesListings: Bool
+    ) async throws {
+        let page = "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n\r\n"
+        try await Self.requireAway(
+            .raw(Array(page.utf8)),
+            hidesListings: hidesListings,
+            saying: "answers as no server of objects does"
+        )
     }
 
     @Test func `a bucket that is gone takes nothing along`() async throws {
         try await Self.requireAway(
-            try await Bench.make(),
             .fail(status: 404, code: "NoSuchBucket"),
             saying: "there is no bucket \"bucket\""
         )
