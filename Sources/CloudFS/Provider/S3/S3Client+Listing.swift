@@ -71,17 +71,22 @@ extension S3Client {
 
     /// Deletes up to 1,000 objects; those that were not there count as deleted.
     ///
+    /// - Parameter isOwn: Whether nobody else writes them.
     /// - Returns: The keys that were not deleted, each with its reason.
-    func deleteBatch(_ keys: [[UInt8]]) async throws(CloudFSError) -> [S3DeleteError] {
+    func deleteBatch(
+        _ keys: [[UInt8]],
+        isOwn: Bool = false
+    ) async throws(CloudFSError) -> [S3DeleteError] {
         guard !keys.isEmpty else { return [] }
         precondition(keys.count <= 1_000, "a batch has at most 1,000 keys")
         let (inXML, others) = Self.split(keys)
-        var errors = try await deleteOneByOne(others)
+        var errors = try await deleteOneByOne(others, isOwn: isOwn)
         guard !inXML.isEmpty else { return errors }
         let document = Self.deleteDocument(inXML)
         let digest = Data(Insecure.MD5.hash(data: document)).base64EncodedString()
         errors += try await perform {
             var call = S3Call(method: "POST", body: .bytes(document))
+            call.isOwn = isOwn
             call.query.append((name: "delete", value: nil))
             call.headers.append((name: "content-md5", value: digest))
             call.headers.append((name: "content-type", value: "application/xml"))
@@ -131,12 +136,13 @@ extension S3Client {
     }
 
     private func deleteOneByOne(
-        _ keys: [[UInt8]]
+        _ keys: [[UInt8]],
+        isOwn: Bool
     ) async throws(CloudFSError) -> [S3DeleteError] {
         var errors: [S3DeleteError] = []
         for key in keys {
             do throws(CloudFSError) {
-                try await delete(key)
+                try await delete(key, isOwn: isOwn)
             } catch {
                 guard let failure = error.cause as? S3Failure else { throw error }
                 if failure == .noSuchKey { continue }

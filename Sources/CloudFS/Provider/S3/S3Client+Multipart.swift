@@ -9,6 +9,7 @@ extension S3Client {
     ) async throws(CloudFSError) -> String {
         try await perform { () throws(CloudFSError) in
             var call = S3Call(method: "POST", key: key)
+            call.isOwn = true
             call.query.append((name: "uploads", value: nil))
             try call.describe(metadata, contentHeaders: contentHeaders)
             return call
@@ -34,6 +35,7 @@ extension S3Client {
     ) async throws(CloudFSError) -> S3Part {
         try await perform {
             var call = S3Call(method: "PUT", key: key, body: body)
+            call.isOwn = true
             call.ask("partNumber", String(number))
             call.ask("uploadId", upload)
             call.weight = .data(byteCount: body.byteCount)
@@ -57,6 +59,7 @@ extension S3Client {
         let copySource = copySource(source)
         return try await perform {
             var call = S3Call(method: "PUT", key: key, weight: .serverWork)
+            call.isOwn = true
             call.ask("partNumber", String(number))
             call.ask("uploadId", upload)
             call.headers.append((name: "x-amz-copy-source", value: copySource))
@@ -137,6 +140,8 @@ extension S3Client {
 
     /// Makes the object of the parts.
     ///
+    /// Not every server honours the condition, or permits one.
+    ///
     /// When the answer is lost nobody knows whether it happened: the error then has an
     /// `HTTPFailure` as cause, or says that the upload is gone, and `head` tells.
     /// - Returns: Its tag is empty when the server does not tell.
@@ -152,8 +157,7 @@ extension S3Client {
             call.ask("uploadId", upload)
             call.headers.append((name: "content-type", value: "application/xml"))
             call.weight = .serverWork
-            call.isRepeatable = false
-            call.demand(condition)
+            call.prefer(condition)
             return call
         } consume: { answer throws(CloudFSError) in
             var question = S3Question(endpoint: self.endpoint, method: "POST", key: key)
@@ -187,6 +191,7 @@ extension S3Client {
         do throws(CloudFSError) {
             try await perform {
                 var call = S3Call(method: "DELETE", key: key)
+                call.isOwn = true
                 call.ask("uploadId", upload)
                 return call
             } consume: { _ in

@@ -20,6 +20,14 @@ extension S3Client {
         }
     }
 
+    func headIfPresent(_ key: [UInt8]) async throws(CloudFSError) -> S3ObjectHead? {
+        do throws(CloudFSError) {
+            return try await head(key)
+        } catch  where error.code == .notFound {
+            return nil
+        }
+    }
+
     /// Downloads an object or a part of it.
     ///
     /// A download that breaks goes on where it was, of the same version only. Each byte is
@@ -73,6 +81,7 @@ extension S3Client {
 
     /// Stores an object.
     ///
+    /// - Parameter isOwn: Whether nobody else writes it.
     /// - Throws: `exists` or `remoteChanged` when the condition does not hold.
     func put(
         _ key: [UInt8],
@@ -81,22 +90,24 @@ extension S3Client {
         contentType: String? = nil,
         contentHeaders: [String: String] = [:],
         condition: S3Condition = .none,
-        headers: [(name: String, value: String)] = []
+        headers: [(name: String, value: String)] = [],
+        isOwn: Bool = false
     ) async throws(CloudFSError) -> S3Written {
         try await perform { () throws(CloudFSError) in
             var call = S3Call(method: "PUT", key: key, headers: headers, body: body)
             call.weight = .data(byteCount: body.byteCount)
+            call.isOwn = isOwn
             call.demand(condition)
             try call.describe(metadata, contentType: contentType, contentHeaders: contentHeaders)
             return call
-        } onAmbiguity: { error throws(CloudFSError) in
+        } settle: { error throws(CloudFSError) in
             try await self.settle(key, body, metadata, error)
         } consume: { answer throws(CloudFSError) in
             try await S3AnswerCheck.written(answer)
         }
     }
 
-    /// Finds out whether it was our own upload that made its repetition fail.
+    /// Finds out whether what is there is our own upload, which was not answered.
     ///
     /// An object of the same size with the same metadata is ours; a document's identity and time
     /// are among the metadata, and bytes that are at hand are compared by their digest.
@@ -105,13 +116,8 @@ extension S3Client {
         _ body: HTTPBody,
         _ metadata: [String: String],
         _ error: CloudFSError
-    ) async throws(CloudFSError) -> S3Written {
-        let head: S3ObjectHead
-        do throws(CloudFSError) {
-            head = try await self.head(key)
-        } catch let other where other.code == .notFound {
-            throw error
-        }
+    ) async throws(CloudFSError) -> S3Written? {
+        guard let head = try await headIfPresent(key) else { return nil }
         let isOurs =
             head.object.size == body.byteCount
             && metadata.allSatisfy { head.userMetadata[$0.key.lowercased()] == $0.value }
@@ -125,15 +131,38 @@ extension S3Client {
         )
     }
 
-    /// Deletes an object; it is no error when there is none.
+    /// Deletes whatever is there; it is no error when there is nothing.
     ///
-    /// Servers that do not know `If-Match` here delete whatever is there.
-    func delete(_ key: [UInt8], ifMatch: String? = nil) async throws(CloudFSError) {
-        try await perform { () throws(CloudFSError) in
+    /// - Parameter isOwn: Whether nobody else writes it.
+    func delete(_ key: [UInt8], isOwn: Bool = false) async throws(CloudFSError) {
+        try await perform {
             var call = S3Call(method: "DELETE", key: key)
-            if let ifMatch { call.demand(.ifMatch(ifMatch, quoted: true)) }
+            call.isOwn = isOwn
             return call
         } consume: { _ in
+        }
+    }
+
+    /// Deletes an object that was looked at just now; it is no error when there is none any more.
+    ///
+    /// Servers that do not know `If-Match` here delete whatever is there.
+    ///
+    /// - Throws: `remoteChanged` when it is another one by now.
+    func delete(_ object: S3Object) async throws(CloudFSError) {
+        let condition = S3Condition.ifMatch(object.entityTag, quoted: true)
+        do throws(CloudFSError) {
+            try await perform {
+                var call = S3Call(method: "DELETE", key: object.key)
+                if !object.entityTag.isEmpty { call.prefer(condition) }
+                return call
+            } settle: { _ throws(CloudFSError) in
+                guard let head = try await self.headIfPresent(object.key) else { return () }
+                guard head.object == object else { throw S3AnswerCheck.changed(object.key) }
+                return nil
+            } consume: { _ in
+            }
+        } catch  where error.cause as? S3Failure == .noSuchKey {
+            return
         }
     }
 
@@ -145,14 +174,16 @@ extension S3Client {
     ///   - key: The copy.
     ///   - metadata: What to replace all metadata by; `nil`: the copy keeps the source's.
     ///   - contentHeaders: Only with `metadata`.
-    ///   - condition: What must be so of the copy's key; some servers do not ask.
+    ///   - condition: What must be so of the copy's key; one that the server honours.
+    ///   - settle: Looks what became of it when it was not answered.
     func copy(
         from source: [UInt8],
         sourceIfMatch: String?,
         to key: [UInt8],
         metadata: [String: String]? = nil,
         contentHeaders: [String: String] = [:],
-        condition: S3Condition = .none
+        condition: S3Condition = .none,
+        settle: Settling<S3Copied>? = nil
     ) async throws(CloudFSError) -> S3Copied {
         let copySource = copySource(source)
         return try await perform { () throws(CloudFSError) in
@@ -172,12 +203,14 @@ extension S3Client {
                 try call.describe(metadata, contentHeaders: contentHeaders)
             }
             return call
+        } settle: { error throws(CloudFSError) in
+            guard let settle else { throw error }
+            return try await settle(error)
         } consume: { answer throws(CloudFSError) in
-            let fields = try await self.fields(
-                of: answer,
-                to: S3Question(endpoint: self.endpoint, method: "PUT", key: source),
-                root: "CopyObjectResult"
-            ).fields
+            var question = S3Question(endpoint: self.endpoint, method: "PUT", key: source)
+            question.condition = condition
+            let root = "CopyObjectResult"
+            let fields = try await self.fields(of: answer, to: question, root: root).fields
             return S3Copied(
                 entityTag: S3EntityTag.unquoted((fields["ETag"] ?? "").utf8),
                 lastModified: fields["LastModified"].flatMap { S3Time.iso8601($0.utf8) }

@@ -13,24 +13,36 @@ private struct S3Tries {
     var hasMendedClock = false
     var hasMendedCredentials = false
     var hasMendedRegion = false
+    var hasWaivedCondition = false
 }
 
 extension S3Client {
+    /// Finds out what became of a request that was not answered.
+    ///
+    /// - Returns: What it made; `nil` if all is as it was before.
+    /// - Throws: What is to be told if somebody else has written since, or if nobody can know.
+    typealias Settling<Value> = (_ unheard: CloudFSError) async throws(CloudFSError) -> Value?
+
     /// Sends a request until it succeeds, is refused for good, or its time is over.
+    ///
+    /// One that may have been carried out unheard is sent again only if that harms nobody, or after
+    /// a look at what is there: it fails where there is none.
     ///
     /// - Parameters:
     ///   - call: Makes the request; called for each try, since a download goes on where it was.
-    ///   - onAmbiguity: Asked when a condition fails that our own earlier try may have broken.
+    ///   - settle: Looks before an unheard request is sent again, and when a condition fails that
+    ///     our own earlier try may have broken.
     ///   - consume: Reads an answer that is a success.
     func perform<Value: Sendable>(
         _ call: @Sendable () throws(CloudFSError) -> S3Call,
-        onAmbiguity: ((CloudFSError) async throws(CloudFSError) -> Value)? = nil,
+        settle: Settling<Value>? = nil,
         consume: @escaping @Sendable (HTTPAnswer) async throws(CloudFSError) -> Value
     ) async throws(CloudFSError) -> Value {
         var tries = S3Tries()
         var digest: String?
         while true {
-            let call = try call()
+            var call = try call()
+            if tries.hasWaivedCondition { call.waiveCondition() }
             if case .some(let key) = call.key { try Self.check(key) }
             if digest == nil { digest = try await payloadDigest(of: call) }
             tries.count += 1
@@ -48,26 +60,32 @@ extension S3Client {
                     let refusal = try await explained(answer, call, used, meter)
                     tries.spent += meter.networkTime
                     if try await mend(refusal, call, used, &tries) { continue }
-                    let error = S3ErrorMapping.error(for: refusal, to: call.question(at: endpoint))
-                    let failure = error.cause as? S3Failure
-                    if failure == .conditionFailed, tries.mayHaveHappened, let onAmbiguity {
-                        return try await onAmbiguity(error)
-                    }
-                    guard let failure, S3ErrorMapping.isWorthRepeating(failure) else { throw error }
-                    if refusal.status >= 500 { tries.mayHaveHappened = true }
-                    reason = error
+                    reason = S3ErrorMapping.error(for: refusal, to: call.question(at: endpoint))
                     wait = refusal.retryAfter
                 }
             } catch {
-                guard error.code != .cancelled, Self.isWorthRepeating(error) else { throw error }
+                guard error.code != .cancelled else { throw error }
                 tries.spent += meter.networkTime
-                if (error.cause as? HTTPFailure)?.mayHaveArrived ?? true {
-                    tries.mayHaveHappened = true
-                }
                 reason = error
             }
-            guard call.isRepeatable || !tries.mayHaveHappened else { throw reason }
+            if Self.isUnheard(reason) { tries.mayHaveHappened = true }
+            if reason.cause as? S3Failure == .conditionFailed, tries.mayHaveHappened {
+                guard let value = try await settle?(reason) else { throw reason }
+                return value
+            }
+            let mayHarm = tries.mayHaveHappened && !call.isRepeatable
+            guard Self.isWorthRepeating(reason), !mayHarm || settle != nil else { throw reason }
             try await pause(before: call, after: reason, asked: wait, &tries)
+            if mayHarm, let value = try await settle?(reason) { return value }
+        }
+    }
+
+    /// Whether a request that failed so may have been carried out.
+    static func isUnheard(_ error: CloudFSError) -> Bool {
+        if let failure = error.cause as? HTTPFailure { return failure.mayHaveArrived }
+        return switch error.cause as? S3Failure {
+        case .serverFault, .noAnswer: true
+        default: false
         }
     }
 
@@ -264,6 +282,10 @@ extension S3Client {
             }
             if isNews { note(.regionLearned(region)) }
             return isNews
+        case .unsupported:
+            guard call.isConditionOptional, call.condition != .none else { return false }
+            tries.hasWaivedCondition = true
+            return true
         default:
             return false
         }

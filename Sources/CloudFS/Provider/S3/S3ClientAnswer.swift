@@ -24,8 +24,7 @@ struct S3Download: Sendable {
             call.headers.append((name: "range", value: "bytes=\(offset)-\(last)"))
         }
         if let entityTag, !entityTag.isEmpty {
-            call.headers.append((name: "if-match", value: S3EntityTag.quoted(entityTag)))
-            call.condition = .ifMatch(entityTag, quoted: true)
+            call.demand(.ifMatch(entityTag, quoted: true))
         }
         // Without a range nobody knows how much will come; a slow terabyte has its time too.
         let left = range.map { $0.upperBound - offset } ?? 1 << 40
@@ -104,7 +103,7 @@ enum S3AnswerCheck {
         let head = try head(of: answer, key: key, size: total)
         if let expected = download.entityTag, expected != head.object.entityTag {
             // Servers that ignore the condition answer with whatever is there now.
-            throw changed(key, "it has another version")
+            throw changed(key)
         }
         return (head, end)
     }
@@ -131,7 +130,10 @@ enum S3AnswerCheck {
 
     private static func wrong(_ reason: String) -> CloudFSError { S3XML.failure(reason) }
 
-    private static func changed(_ key: [UInt8], _ reason: String) -> CloudFSError {
+    static func changed(
+        _ key: [UInt8],
+        _ reason: String = "it has another version"
+    ) -> CloudFSError {
         let name = S3ErrorMapping.shown(String(decoding: key, as: UTF8.self))
         return CloudFSError(
             .remoteChanged,

@@ -16,9 +16,18 @@ struct S3Call: Sendable {
     var headers: [(name: String, value: String)] = []
     var body = HTTPBody.none
     var weight = Weight.metadata
-    var condition = S3Condition.none
-    /// Whether it may be sent again when nobody knows what became of it.
-    var isRepeatable = true
+    private(set) var condition = S3Condition.none
+    /// Whether the server may disregard the condition: who asks has looked already.
+    private(set) var isConditionOptional = false
+    /// Whether nobody else writes what it changes.
+    var isOwn = false
+
+    /// Whether it may be sent again when nobody knows what became of it: it then does no harm to
+    /// what somebody else has written since.
+    var isRepeatable: Bool {
+        let isReading = method == "GET" || method == "HEAD"
+        return isReading || isOwn || (condition != .none && !isConditionOptional)
+    }
 
     /// Adds a query item whose value is plain.
     mutating func ask(_ name: String, _ value: some Sequence<UInt8>) {
@@ -27,7 +36,7 @@ struct S3Call: Sendable {
 
     mutating func ask(_ name: String, _ value: String) { ask(name, value.utf8) }
 
-    /// Adds the headers of a conditional write.
+    /// Adds the headers of a condition that keeps a repetition from doing harm.
     mutating func demand(_ condition: S3Condition) {
         self.condition = condition
         switch condition {
@@ -38,6 +47,18 @@ struct S3Call: Sendable {
                 (name: "if-match", value: quoted ? S3EntityTag.quoted(tag) : tag)
             )
         }
+    }
+
+    /// Adds the headers of a condition that not every server honours, or even permits.
+    mutating func prefer(_ condition: S3Condition) {
+        demand(condition)
+        isConditionOptional = true
+    }
+
+    /// Leaves out a condition that the server does not permit.
+    mutating func waiveCondition() {
+        headers.removeAll { ["if-match", "if-none-match"].contains($0.name) }
+        condition = .none
     }
 
     /// Adds what an object is stored with.

@@ -22,7 +22,7 @@ extension S3Journal {
         old = Array(old.prefix(Self.sweptAtOnce))
         guard !old.isEmpty else { return 0 }
         let floor = folder + S3JournalFloor.bytes(limit)
-        _ = try await client.put(floor, body: .bytes([]))
+        _ = try await client.put(floor, body: .bytes([]), isOwn: true)
         try await delete(old)
         try await delete(try await floors(below: floor))
         return old.count
@@ -43,7 +43,9 @@ extension S3Journal {
     private func delete(_ keys: [[UInt8]]) async throws(CloudFSError) {
         for start in stride(from: 0, to: keys.count, by: 1_000) {
             let batch = Array(keys[start..<min(start + 1_000, keys.count)])
-            guard let refusal = try await client.deleteBatch(batch).first else { continue }
+            guard let refusal = try await client.deleteBatch(batch, isOwn: true).first else {
+                continue
+            }
             throw CloudFSError(
                 refusal.failure == .accessDenied ? .denied : .offline,
                 "a record was not deleted: \(refusal.message)"

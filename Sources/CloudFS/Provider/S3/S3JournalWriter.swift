@@ -72,7 +72,7 @@ actor S3JournalWriter {
             let device = device ?? S3JournalKey.device(deviceID, since: milliseconds)
             self.device = device
             let key = S3JournalKey(milliseconds: milliseconds, device: device, count: count + 1)
-            _ = try await client.put(folder + key.bytes, body: .bytes(body))
+            _ = try await client.put(folder + key.bytes, body: .bytes(body), isOwn: true)
             // Only now: a count that is missing makes others compare everything.
             count += 1
             guard let end = client.serverNow, end.since(now) > .seconds(60) else { return }

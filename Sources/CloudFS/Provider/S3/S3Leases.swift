@@ -127,7 +127,7 @@ struct S3Leases: LeaseStore {
     private func remove(_ keys: [[UInt8]]) async {
         guard !keys.isEmpty else { return }
         do throws(CloudFSError) {
-            _ = try await client.deleteBatch(Array(keys.prefix(1_000)))
+            _ = try await client.deleteBatch(Array(keys.prefix(1_000)), isOwn: true)
         } catch {
             provider.logger.debug("old leases were not removed", metadata: ["error": "\(error)"])
         }

@@ -81,7 +81,7 @@ extension S3Provider {
         do throws(CloudFSError) {
             try await request()
         } catch  where error.code == .exists {
-            guard try await headIfPresent(key)?.userMetadata == metadata else { throw error }
+            guard try await client.headIfPresent(key)?.userMetadata == metadata else { throw error }
         }
     }
 
@@ -118,7 +118,7 @@ extension S3Provider {
         let kept = try await meantFile(place, base, path)
         let item = try await describe(kept, as: name)
         let headers = try Self.headers(update, of: item, kept: kept.userMetadata)
-        let copied = try await copy(kept, to: place.key, metadata: headers)
+        let copied = try await copy(kept, to: place.key, over: kept.object, metadata: headers)
         guard mayBe(copied, kept.object) else { throw Self.changed(path) }
         return try await describe(copied, of: kept, at: place.key, headers, as: name)
     }
@@ -131,20 +131,35 @@ extension S3Provider {
         let item = try await self.item(at: path)
         guard item.kind == .folder else { throw Self.changed(path) }
         let key = place.folderKey
-        let kept = try await headIfPresent(key)
+        let kept = try await client.headIfPresent(key)
         let headers = try Self.headers(update, of: item, kept: kept?.userMetadata ?? [:])
         if let kept, kept.object.size > 0 {
-            try await copy(kept, to: key, metadata: headers)
+            try await copy(kept, to: key, over: kept.object, metadata: headers)
         } else {
-            _ = try await client.put(
-                key,
-                body: .bytes([]),
-                metadata: headers,
-                contentType: S3Metadata.folderType
-            )
+            try await putMarker(key, headers, over: kept?.object, path)
             noteFolder(key, isMarked: true)
         }
         return try await self.item(at: path)
+    }
+
+    /// Writes a folder's marker in the place of the one that was looked at, or of none.
+    func putMarker(
+        _ key: [UInt8],
+        _ metadata: [String: String],
+        over present: S3Object?,
+        _ path: RemotePath
+    ) async throws(CloudFSError) {
+        do throws(CloudFSError) {
+            _ = try await client.put(
+                key,
+                body: .bytes([]),
+                metadata: metadata,
+                contentType: S3Metadata.folderType,
+                condition: rules.condition(replacing: present?.entityTag)
+            )
+        } catch  where Self.isConflict(error) {
+            throw Self.changed(path)
+        }
     }
 
     private static func headers(
@@ -162,14 +177,6 @@ extension S3Provider {
         )
     }
 
-    func headIfPresent(_ key: [UInt8]) async throws(CloudFSError) -> S3ObjectHead? {
-        do throws(CloudFSError) {
-            return try await client.head(key)
-        } catch  where error.code == .notFound {
-            return nil
-        }
-    }
-
     // MARK: - Deleting
 
     func delete(_ path: RemotePath, base: ItemVersion) async throws(CloudFSError) {
@@ -177,21 +184,12 @@ extension S3Provider {
         if base.content == Self.folderToken {
             try await deleteFolder(path, place)
         } else {
-            _ = try await meantFile(place, base, path)
+            var head = try await meantFile(place, base, path)
             // Some servers delete whatever is there.
-            if try await keepFolder(path.parent) { _ = try await meantFile(place, base, path) }
-            try await deleteMeant(place.key, base)
+            if try await keepFolder(path.parent) { head = try await meantFile(place, base, path) }
+            try await client.delete(head.object)
         }
         await journal.announce([.children(of: path.parent)])
-    }
-
-    func deleteMeant(_ key: [UInt8], _ base: ItemVersion) async throws(CloudFSError) {
-        do throws(CloudFSError) {
-            try await client.delete(key, ifMatch: Self.entityTag(base))
-        } catch  where error.code == .remoteChanged {
-            // The answer may have been lost after the work was done.
-            guard try await !exists(key) else { throw error }
-        }
     }
 
     private func deleteFolder(_ path: RemotePath, _ place: Place) async throws(CloudFSError) {
@@ -205,7 +203,7 @@ extension S3Provider {
             throw CloudFSError(.notEmpty, "\"\(path)\" is an object with bytes in the bucket")
         }
         try await keepFolder(path.parent)
-        try await client.delete(place.folderKey)
+        try await client.delete(first)
         forgetFolder(place.folderKey)
     }
 

@@ -104,7 +104,7 @@ extension S3Provider {
         let key = keys.room + Array("probe-\(DocumentID.random())".utf8)
         do throws(CloudFSError) {
             let body = HTTPBody.bytes([1])
-            let written = try await client.put(key, body: body)
+            let written = try await client.put(key, body: body, isOwn: true)
             let digest = try await client.transport.md5(of: body)
             rules.tagsAreDigests = written.entityTag.lowercased() == digest
             rules.create = try await isRefused(key, .ifNoneMatchAny)
@@ -116,7 +116,7 @@ extension S3Provider {
                 if isHonoured, try await !isRefused(key, right, body: [1]) { break }
                 rules.replace = .none
             }
-            try await client.delete(key)
+            try await client.delete(key, isOwn: true)
         } catch  where error.code == .denied {
             rules = S3WriteRules(isProbed: true, isReadOnly: true)
         }

@@ -2,34 +2,99 @@
 extension S3Provider {
     /// Copies one object, with its metadata or with another.
     ///
-    /// - Parameter source: In the version that is meant.
+    /// - Parameters:
+    ///   - source: In the version that is meant.
+    ///   - key: Where the copy is made.
+    ///   - present: What was there a moment ago.
     /// - Returns: What was made; its tag is empty where the server does not tell.
+    /// - Throws: `exists` or `remoteChanged` if one of both places has something else by now;
+    ///   servers do not say which.
     @discardableResult
     func copy(
         _ source: S3ObjectHead,
         to key: [UInt8],
+        over present: S3Object?,
         metadata: [String: String]? = nil
     ) async throws(CloudFSError) -> S3Copied {
         guard source.object.size > settings.longestCopy else {
-            return try await client.copy(
-                from: source.object.key,
-                sourceIfMatch: source.object.entityTag,
+            return try await copyAtOnce(
+                source.object,
                 to: key,
+                over: present,
                 metadata: metadata,
                 contentHeaders: metadata == nil ? [:] : source.contentHeaders
             )
         }
-        return try await copyInParts(source, to: key, metadata: metadata)
+        return try await copyInParts(source, to: key, over: present, metadata: metadata)
+    }
+
+    func copyAtOnce(
+        _ source: S3Object,
+        to key: [UInt8],
+        over present: S3Object?,
+        metadata: [String: String]? = nil,
+        contentHeaders: [String: String] = [:]
+    ) async throws(CloudFSError) -> S3Copied {
+        try await client.copy(
+            from: source.key,
+            sourceIfMatch: source.entityTag,
+            to: key,
+            metadata: metadata,
+            contentHeaders: contentHeaders
+        ) { _ throws(CloudFSError) in
+            try await self.copyMade(of: source, at: key, over: present, metadata: metadata)
+        }
+    }
+
+    /// Looks what became of a copy that was not answered.
+    ///
+    /// - Parameter metadata: What it was to get; `nil`: that of the source.
+    /// - Returns: The copy; `nil` if all is as it was before.
+    /// - Throws: `exists` or `remoteChanged` unless what is there is certainly the copy.
+    func copyMade(
+        of source: S3Object,
+        at key: [UInt8],
+        over present: S3Object?,
+        metadata: [String: String]?
+    ) async throws(CloudFSError) -> S3Copied? {
+        guard let head = try await client.headIfPresent(key), head.object != present else {
+            return nil
+        }
+        var expected = metadata
+        if expected == nil {
+            expected = try await client.headIfPresent(source.key)?.userMetadata
+        }
+        let copied = S3Copied(
+            entityTag: head.object.entityTag,
+            lastModified: head.object.lastModified
+        )
+        // Without an identity only the bytes' digest tells it from another file.
+        let isKnown = expected?["cloudfs-id"] != nil || tellsBytes(copied, source)
+        guard isKnown, head.userMetadata == expected, head.object.size == source.size,
+            mayBe(copied, source)
+        else { throw Self.overtaken(key, present) }
+        return copied
+    }
+
+    private static func overtaken(_ key: [UInt8], _ present: S3Object?) -> CloudFSError {
+        CloudFSError(
+            present == nil ? .exists : .remoteChanged,
+            "\(S3ErrorMapping.shown(String(decoding: key, as: UTF8.self))) was just written",
+            cause: S3Failure.conditionFailed
+        )
     }
 
     /// Whether a copy has the bytes that were meant, as far as tags tell: some servers copy what is
     /// there by then.
     func mayBe(_ copied: S3Copied, _ source: S3Object) -> Bool {
-        let tags = [copied.entityTag, source.entityTag]
-        guard rules.tagsAreDigests, tags.allSatisfy({ !$0.isEmpty && !$0.contains("-") }) else {
-            return true
-        }
-        return tags[0] == tags[1]
+        !tellsBytes(copied, source) || copied.entityTag == source.entityTag
+    }
+
+    private func tellsBytes(_ copied: S3Copied, _ source: S3Object) -> Bool {
+        rules.tagsAreDigests
+            && [copied.entityTag, source.entityTag].allSatisfy {
+                !$0.isEmpty && !$0.contains("-")
+            }
     }
 
     /// The item that a copy made, whatever another device did since.

@@ -19,7 +19,7 @@ extension S3Provider {
                 guard try await folder(from, as: name) != nil else { throw Self.notFound(source) }
                 try await requireFolder(destination.parent)
                 try await requireFree(destination, target)
-                try await identify(from.folderKey)
+                try await identify(from.folderKey, source)
             }
             try await keepFolder(source.parent)
             try await moveFolder(from.folderKey, to: target.folderKey, telling: hints)
@@ -35,18 +35,16 @@ extension S3Provider {
 
     /// Gives a folder's marker the identity that the folder has been shown with: it is known by it
     /// again in its new place.
-    private func identify(_ folderKey: [UInt8]) async throws(CloudFSError) {
-        let head = try await headIfPresent(folderKey)
+    private func identify(
+        _ folderKey: [UInt8],
+        _ path: RemotePath
+    ) async throws(CloudFSError) {
+        let head = try await client.headIfPresent(folderKey)
         guard head?.userMetadata["cloudfs-id"] == nil, (head?.object.size ?? 0) == 0 else { return }
         let id = S3Metadata.documentID([:], key: folderKey, container: identity)
         var metadata = head?.userMetadata ?? [:]
         metadata["cloudfs-id"] = id.description
-        _ = try await client.put(
-            folderKey,
-            body: .bytes([]),
-            metadata: metadata,
-            contentType: S3Metadata.folderType
-        )
+        try await putMarker(folderKey, metadata, over: head?.object, path)
     }
 
     // MARK: - Files
@@ -64,7 +62,7 @@ extension S3Provider {
             head = try await meantFile(from, base, source)
         } catch  where error.code == .notFound {
             // Moved by an earlier try whose last answer was lost, if what is meant has arrived.
-            guard let copy = try await headIfPresent(target.key), Self.isCopy(copy, of: base)
+            guard let copy = try await client.headIfPresent(target.key), Self.isCopy(copy, of: base)
             else { throw error }
             return try await describe(copy, as: name)
         }
@@ -72,7 +70,7 @@ extension S3Provider {
         let copied: S3Copied
         var isOurs = false
         // A copy that is there already was made before an interruption.
-        if let present = try await headIfPresent(target.key),
+        if let present = try await client.headIfPresent(target.key),
             present.userMetadata["cloudfs-id"] != nil,
             Self.isCopy(present, of: Self.version(of: head))
         {
@@ -81,14 +79,19 @@ extension S3Provider {
             copied = S3Copied(entityTag: object.entityTag, lastModified: object.lastModified)
         } else {
             try await requireFree(destination, target)
-            copied = try await copy(head, to: target.key)
+            do throws(CloudFSError) {
+                copied = try await copy(head, to: target.key, over: nil)
+            } catch  where Self.isConflict(error) {
+                // A condition that failed does not say whether it was that of the source.
+                _ = try await meantFile(from, base, source)
+                throw error
+            }
             isOurs = true
         }
         try await keepFolder(source.parent)
         do throws(CloudFSError) {
             // Copying took its time, and some servers delete whatever is there.
-            _ = try await meantFile(from, base, source)
-            try await deleteMeant(from.key, base)
+            try await client.delete(try await meantFile(from, base, source).object)
         } catch  where error.code == .notFound {
             logger.debug("the old place is empty already")
         } catch  where error.code == .remoteChanged {
@@ -107,13 +110,13 @@ extension S3Provider {
         _ path: RemotePath
     ) async {
         do throws(CloudFSError) {
-            guard let head = try await headIfPresent(key),
+            guard let head = try await client.headIfPresent(key),
                 head.object.entityTag == copied.entityTag,
                 head.userMetadata == source.userMetadata,
                 // Somebody who made the same move may have taken this copy for their own.
                 try await exists(source.object.key)
             else { return }
-            try await client.delete(key, ifMatch: copied.entityTag)
+            try await client.delete(head.object)
             await journal.announce([.children(of: path.parent)])
         } catch {
             logger.notice(

@@ -9,9 +9,13 @@ extension S3Provider {
         }
     }
 
+    /// How many requests in a row may stay unheard while a folder is emptied.
+    private static let mostUnheard = 3
+
     /// Deletes the objects that are in the new place as they are in the old.
     func deleteCopied(_ move: S3Move) async throws(CloudFSError) {
         var last: [S3Object] = []
+        var unheard = 0
         while true {
             try await keepTold(move, isCopied: true)
             let objects = try await firstPage(of: move.source)
@@ -22,13 +26,24 @@ extension S3Provider {
             last = objects
             // Written while the folder moved: it is copied too, and then nothing is left behind.
             try await copyPage(objects, move, isCopied: true)
-            for error in try await client.deleteBatch(objects.map(\.key)) {
-                let isRefusal = error.failure == .accessDenied
-                throw CloudFSError(
-                    isRefusal ? .denied : .offline,
-                    "an object of the moved folder was not deleted: \(error.message)"
-                )
+            do throws(CloudFSError) {
+                try await delete(objects)
+                unheard = 0
+            } catch  where S3Client.isUnheard(error) && unheard < Self.mostUnheard {
+                // What is there by now may be somebody else's, and is copied before it is deleted.
+                unheard += 1
+                last = []
             }
+        }
+    }
+
+    private func delete(_ objects: [S3Object]) async throws(CloudFSError) {
+        for error in try await client.deleteBatch(objects.map(\.key)) {
+            let isRefusal = error.failure == .accessDenied
+            throw CloudFSError(
+                isRefusal ? .denied : .offline,
+                "an object of the moved folder was not deleted: \(error.message)"
+            )
         }
     }
 
@@ -82,7 +97,7 @@ extension S3Provider {
         guard let first = objects.first, let last = objects.last else { return [:] }
         let (start, end) = (move.newKey(of: first), move.newKey(of: last))
         var present: [[UInt8]: S3Object] = [:]
-        if let copy = try await headIfPresent(start)?.object { present[start] = copy }
+        if let copy = try await client.headIfPresent(start)?.object { present[start] = copy }
         try await client.listAll(prefix: move.target, delimiter: false, startAfter: start) {
             page throws(CloudFSError) in
             for object in page.objects { present[object.key] = object }
@@ -108,58 +123,80 @@ extension S3Provider {
         isCopied: Bool
     ) async -> CloudFSError? {
         do throws(CloudFSError) {
-            let key = move.newKey(of: object)
-            guard key.count <= S3Keys.maximumByteCount else {
-                throw CloudFSError(
-                    .nameTooLong,
-                    "an object in the folder would get a key of \(key.count) bytes"
-                )
-            }
-            switch move.step(for: object, over: present, isCopied: isCopied) {
-            case .nothing:
-                if let present, !isCopied { move.noteCopied(object, tag: present.entityTag) }
-            case .copy:
-                if let tag = try await copyCurrent(object, to: key) {
-                    move.noteCopied(object, tag: tag)
-                }
-            case .copyBeside:
-                try await copyBeside(object, key)
-                // Done with; what stands in its place is not its copy.
-                if !isCopied { move.noteCopied(object, tag: "") }
-            }
+            try await copy(object, over: present, move, isCopied: isCopied)
             return nil
         } catch {
             return error
         }
     }
 
-    /// Copies what is at a key, also when somebody writes it at the same time.
-    ///
-    /// - Returns: The copy's tag; `nil` if there is nothing any more.
-    private func copyCurrent(
+    /// How often what is to be done for an object is decided that others write meanwhile.
+    private static let mostDecisions = 3
+
+    private func copy(
         _ object: S3Object,
-        to key: [UInt8]
-    ) async throws(CloudFSError) -> String? {
-        guard object.size <= settings.longestCopy else {
-            // In parts: these need what is written on the object to be given again.
-            guard let head = try await headIfPresent(object.key) else { return nil }
-            try await copy(head, to: key)
-            return try await headIfPresent(key)?.object.entityTag
+        over present: S3Object?,
+        _ move: S3Move,
+        isCopied: Bool
+    ) async throws(CloudFSError) {
+        let key = move.newKey(of: object)
+        guard key.count <= S3Keys.maximumByteCount else {
+            throw CloudFSError(
+                .nameTooLong,
+                "an object in the folder would get a key of \(key.count) bytes"
+            )
         }
-        var tag = object.entityTag
-        for attempt in 1...3 {
+        var (object, present) = (object, present)
+        for number in 1...Self.mostDecisions {
             do throws(CloudFSError) {
-                return try await client.copy(from: object.key, sourceIfMatch: tag, to: key)
-                    .entityTag
-            } catch  where error.code == .remoteChanged && attempt < 3 {
-                guard let head = try await headIfPresent(object.key) else { return nil }
-                tag = head.object.entityTag
-            } catch  where error.code == .notFound {
+                let step = move.step(for: object, over: present, isCopied: isCopied)
+                return try await take(step, object, over: present, move, isCopied: isCopied)
+            } catch  where Self.isConflict(error) && number < Self.mostDecisions {
+                guard let head = try await client.headIfPresent(object.key) else { return }
+                object = head.object
+                present = try await client.headIfPresent(key)?.object
+            } catch  where error.code == .notFound && error.cause as? S3Failure == .noSuchKey {
                 // Deleted by somebody meanwhile: so it is not in the new folder either.
-                return nil
+                return
             }
         }
-        return nil
+    }
+
+    private func take(
+        _ step: S3Move.Step,
+        _ object: S3Object,
+        over present: S3Object?,
+        _ move: S3Move,
+        isCopied: Bool
+    ) async throws(CloudFSError) {
+        let key = move.newKey(of: object)
+        switch step {
+        case .nothing:
+            if let present, !isCopied { move.noteCopied(object, tag: present.entityTag) }
+        case .copy:
+            move.noteCopied(object, tag: try await copyMeant(object, to: key, over: present))
+        case .copyBeside:
+            try await copyBeside(object, key)
+            // Done with; what stands in its place is not its copy.
+            if !isCopied { move.noteCopied(object, tag: "") }
+        }
+    }
+
+    /// Copies an object in this version, to where there is nothing else than in the listing.
+    ///
+    /// - Returns: The copy's tag; empty where the server does not tell: an object that is written
+    ///   once more in the old folder is then not known to be the same as its copy.
+    private func copyMeant(
+        _ object: S3Object,
+        to key: [UInt8],
+        over present: S3Object?
+    ) async throws(CloudFSError) -> String {
+        guard object.size <= settings.longestCopy else {
+            // In parts: these need what is written on the object to be given again.
+            let head = try await client.head(object.key)
+            return try await copy(head, to: key, over: present).entityTag
+        }
+        return try await copyAtOnce(object, to: key, over: present).entityTag
     }
 
     /// Copies an object beside what was written in its new place meanwhile, as a conflict version.
@@ -177,11 +214,11 @@ extension S3Provider {
                 number: number
             )
             let place = Array(folder) + name.bytes
-            let taken = try await headIfPresent(place)?.object
+            let taken = try await client.headIfPresent(place)?.object
             if let taken, taken.size != object.size || taken.entityTag != object.entityTag {
                 continue
             }
-            if taken == nil { _ = try await copyCurrent(object, to: place) }
+            if taken == nil { _ = try await copyMeant(object, to: place, over: nil) }
             logger.notice(
                 "an object was written in the old and in the new place of its folder",
                 metadata: ["kept as": "\(name)"]

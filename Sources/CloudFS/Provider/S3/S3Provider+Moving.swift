@@ -44,7 +44,7 @@ extension S3Provider {
         try await write(intent, at: key, telling: hints)
         try await deleteCopied(move)
         forgetFolder(source)
-        try await client.delete(key)
+        try await client.delete(key, isOwn: true)
         setHidden(nil, by: key)
     }
 
@@ -55,7 +55,7 @@ extension S3Provider {
     ) async throws(CloudFSError) {
         // Hidden before anybody could see it, and shown only when everybody can know.
         if !intent.isCopied { setHidden(intent.hidden, by: key) }
-        _ = try await client.put(key, body: .bytes(intent.bytes))
+        _ = try await client.put(key, body: .bytes(intent.bytes), isOwn: true)
         if intent.isCopied { setHidden(intent.hidden, by: key) }
         await journal.announce(hints)
     }
@@ -73,7 +73,7 @@ extension S3Provider {
             device: deviceID,
             begun: move.begun
         )
-        _ = try await client.put(move.key, body: .bytes(intent.bytes))
+        _ = try await client.put(move.key, body: .bytes(intent.bytes), isOwn: true)
     }
 
     /// Learns which moves are under way, on this device or another.

@@ -57,7 +57,8 @@ extension S3Provider {
         } catch {
             // The answer may have been lost after the work was done.
             noteUnheard(file, tag: Self.tag(ofParts: parts.map { $0.entityTag.lowercased() }))
-            guard let head = try await headIfPresent(key), try await isOutcome(head, of: file)
+            guard let head = try await client.headIfPresent(key),
+                try await isOutcome(head, of: file)
             else { throw error }
             written = S3Written(entityTag: head.object.entityTag)
         }
@@ -86,7 +87,7 @@ extension S3Provider {
             }
             return
         }
-        guard let head = try await headIfPresent(key), Self.isMeant(head, by: base) else {
+        guard let head = try await client.headIfPresent(key), Self.isMeant(head, by: base) else {
             throw Self.changed(path)
         }
     }
@@ -188,6 +189,7 @@ extension S3Provider {
     func copyInParts(
         _ source: S3ObjectHead,
         to key: [UInt8],
+        over present: S3Object?,
         metadata: [String: String]?
     ) async throws(CloudFSError) -> S3Copied {
         let byteCount = source.object.size
@@ -210,18 +212,45 @@ extension S3Provider {
             .enumerated().map { index, range in
                 S3PartJob(key: key, upload: id, number: index + 1, range: range, present: nil)
             }
-        let written: S3Written
+        let copied: S3Copied
         do throws(CloudFSError) {
             let parts = try await inParallel(jobs) { job in
                 await self.copy(job, from: source.object)
             }
-            written = try await client.completeUpload(key, upload: id, parts: parts)
+            copied = try await complete(parts, id, of: source, at: key, over: present, metadata)
         } catch {
             await letGoUpload(of: key)
             throw error
         }
         await forgetUpload(of: key)
-        return S3Copied(entityTag: written.entityTag, lastModified: written.serverDate)
+        return copied
+    }
+
+    private func complete(
+        _ parts: [S3Part],
+        _ upload: String,
+        of source: S3ObjectHead,
+        at key: [UInt8],
+        over present: S3Object?,
+        _ metadata: [String: String]?
+    ) async throws(CloudFSError) -> S3Copied {
+        do throws(CloudFSError) {
+            let written = try await client.completeUpload(
+                key,
+                upload: upload,
+                parts: parts
+            )
+            return S3Copied(entityTag: written.entityTag, lastModified: written.serverDate)
+        } catch  where S3Client.isUnheard(error) {
+            let made = try await copyMade(
+                of: source.object,
+                at: key,
+                over: present,
+                metadata: metadata ?? source.userMetadata
+            )
+            guard let made else { throw error }
+            return made
+        }
     }
 
     private func copy(_ job: S3PartJob, from source: S3Object) async -> S3PartResult {

@@ -271,12 +271,7 @@ extension S3Provider {
     }
 
     func exists(_ key: [UInt8]) async throws(CloudFSError) -> Bool {
-        do throws(CloudFSError) {
-            _ = try await client.head(key)
-            return true
-        } catch  where error.code == .notFound {
-            return false
-        }
+        try await client.headIfPresent(key) != nil
     }
 
     /// The object of a file, if it is the version that is meant.

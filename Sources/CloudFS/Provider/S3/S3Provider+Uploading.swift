@@ -18,7 +18,7 @@ extension S3Provider {
         do throws(CloudFSError) {
             upload.replaces(try await checkBeforeWriting(upload, place))
         } catch  where Self.isConflict(error) {
-            guard let head = try await headIfPresent(place.key) else { throw error }
+            guard let head = try await client.headIfPresent(place.key) else { throw error }
             if try await isOutcome(head, of: upload) {
                 await letGoUpload(of: place.key)
                 return try await finish(upload, head)
@@ -38,7 +38,7 @@ extension S3Provider {
             return try await finish(upload, written)
         } catch  where Self.isConflict(error) {
             await letGoUpload(of: place.key)
-            guard let head = try await headIfPresent(place.key) else {
+            guard let head = try await client.headIfPresent(place.key) else {
                 throw error.code == .remoteChanged ? Self.notFound(path) : error
             }
             guard try await isOutcome(head, of: upload) else { throw error }
@@ -46,7 +46,7 @@ extension S3Provider {
         }
     }
 
-    private static func isConflict(_ error: CloudFSError) -> Bool {
+    static func isConflict(_ error: CloudFSError) -> Bool {
         error.code == .remoteChanged || error.code == .exists
     }
 

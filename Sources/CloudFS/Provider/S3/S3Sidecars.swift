@@ -1,4 +1,6 @@
 /// Sidecars as small objects below `.cloudfs/`.
+///
+/// Other devices write them too, but nothing that could not be made again: who is last wins.
 struct S3Sidecars: SidecarStore {
     let provider: S3Provider
 
@@ -27,13 +29,14 @@ struct S3Sidecars: SidecarStore {
         _ = try await provider.client.put(
             key(name),
             body: .bytes(bytes),
-            contentType: "application/octet-stream"
+            contentType: "application/octet-stream",
+            isOwn: true
         )
     }
 
     func remove(_ name: SidecarName) async throws(CloudFSError) {
         do throws(CloudFSError) {
-            try await provider.client.delete(key(name))
+            try await provider.client.delete(key(name), isOwn: true)
         } catch  where error.code == .notFound {
             return
         }

@@ -85,9 +85,44 @@ import Testing
                 ? .document("   <Error><Code>InternalError</Code></Error>")
                 : .document("<CopyObjectResult><ETag>x</ETag></CopyObjectResult>")
         } _: { fixture in
-            let copied = try await fixture.client.copy(from: key, sourceIfMatch: nil, to: key)
+            let copied = try await fixture.client.copy(
+                from: key,
+                sourceIfMatch: nil,
+                to: key,
+                condition: .ifNoneMatchAny
+            )
             #expect(copied.entityTag == "x")
             #expect(fixture.server.requests.count == 2)
+        }
+    }
+
+    @Test(arguments: [0, 500, 502, 504])
+    func `what may be done already is not repeated where that may do harm`(
+        status: Int
+    ) async throws {
+        try await withS3Client { request in
+            status == 0 ? [.close] : .refusal(status, "")
+        } _: { fixture in
+            let (client, key) = (fixture.client, key)
+            for ask: @Sendable () async throws -> Void in [
+                { _ = try await client.copy(from: key, sourceIfMatch: nil, to: key) },
+                { try await client.delete(key) },
+                { _ = try await client.deleteBatch([key]) },
+            ] {
+                let count = fixture.server.requests.count
+                let error = await #expect(throws: CloudFSError.self) { try await ask() }
+                #expect(error?.code == .offline)
+                #expect(fixture.server.requests.count == count + 1)
+            }
+        }
+    }
+
+    @Test func `what was refused for now is repeated, whatever it does`() async throws {
+        try await withS3Client { request in
+            request.number < 3 ? .refusal(503, "SlowDown") : .answer(204)
+        } _: { fixture in
+            try await fixture.client.delete(key)
+            #expect(fixture.server.requests.count == 3)
         }
     }
 

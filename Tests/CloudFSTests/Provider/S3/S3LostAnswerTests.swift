@@ -38,7 +38,7 @@ import Testing
         var base: ItemVersion?
         if !isNew { base = try await Bench.upload([1], to: "a", of: first).version }
         let id = DocumentID.random()
-        bench.fake.add(FakeS3Fault(Bench.lost, count: nil, on: .put, key: "a"))
+        bench.goSilent(from: .put, of: "a")
         let code = await s3Failure { [base] in
             _ = try await Bench.upload(
                 [2, 2],
@@ -76,7 +76,7 @@ import Testing
         if !isNew { base = try await Bench.upload([1], to: "a", of: provider).version }
         let id = DocumentID.random()
         for bytes in [[2, 2], [3, 3]] as [[UInt8]] {
-            bench.fake.add(FakeS3Fault(Bench.lost, count: nil, on: .put, key: "a"))
+            bench.goSilent(from: .put, of: "a")
             let code = await s3Failure { [base] in
                 _ = try await Bench.upload(
                     bytes,
@@ -130,7 +130,7 @@ import Testing
         let provider = try await bench.provider()
         let base = try await Bench.upload([1], to: "a", of: provider).version
         let id = DocumentID.random()
-        bench.fake.add(FakeS3Fault(Bench.lost, count: nil, on: .put, key: "a"))
+        bench.goSilent(from: .put, of: "a")
         func attempt(_ bytes: [UInt8]) async -> CloudFSError.Code? {
             await s3Failure {
                 _ = try await Bench.upload(
@@ -251,7 +251,7 @@ import Testing
             }
             return [first, second]
         }
-        bench.fake.add(FakeS3Fault(Bench.lost, count: nil, on: .put))
+        for key in ["d/", "l"] as [FakeS3Key] { bench.goSilent(from: .put, of: key) }
         #expect(await makeBoth(id) == [.offline, .offline])
         bench.fake.removeFaults()
         #expect(await makeBoth(id) == [nil, nil])
@@ -270,7 +270,7 @@ import Testing
         let bytes = isLarge ? Bench.content(1, parts: 3) : [1, 2]
         let item = try await Bench.upload(bytes, to: "a", of: provider)
         let (from, target) = (try Bench.path("a"), try Bench.path("b"))
-        bench.fake.add(FakeS3Fault(Bench.lost, count: nil, on: .delete, key: "a"))
+        bench.goSilent(from: .delete, of: "a")
         let code = await s3Failure {
             _ = try await provider.move(from: from, to: target, base: item.version)
         }
@@ -351,7 +351,7 @@ import Testing
         item = try await Bench.upload(bytes, to: "a", of: provider, replacing: item.version)
         try await check("after an upload in parts")
         let head = try await client.head(key)
-        _ = try await provider.copyInParts(head, to: key, metadata: nil)
+        _ = try await provider.copyInParts(head, to: key, over: head.object, metadata: nil)
         try await check("after a copy in parts")
         item = try await provider.item(at: path)
         _ = try await provider.move(from: path, to: Bench.path("b"), base: item.version)

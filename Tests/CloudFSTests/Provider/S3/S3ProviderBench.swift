@@ -105,6 +105,20 @@ struct S3ProviderBench {
         return try #require(outcome.withLock { $0 })
     }
 
+    /// Answers nothing about an object any more, from a request of this kind on.
+    func goSilent(from kind: FakeS3RequestKind, of key: FakeS3Key) {
+        let isSilent = Mutex(false)
+        fake.add(
+            FakeS3Fault(Self.lost, count: nil) { request in
+                guard request.key == key else { return false }
+                return isSilent.withLock { isSilent in
+                    isSilent = isSilent || request.kind == kind
+                    return isSilent
+                }
+            }
+        )
+    }
+
     /// Loses the answer to one request about an object, and does something before the next.
     ///
     /// - Parameter isNext: Which request may be the next one.
