@@ -87,8 +87,9 @@ extension S3Provider {
 
     func requireFree(_ path: RemotePath, _ place: Place) async throws(CloudFSError) {
         let taken = CloudFSError(.exists, "\"\(path)\" is in the bucket already")
-        if try await exists(place.key) { throw taken }
         if try await folder(place, as: ItemName("folder")) != nil { throw taken }
+        // Last: it is this that would be overwritten.
+        if try await exists(place.key) { throw taken }
     }
 
     // MARK: - Metadata

@@ -110,21 +110,64 @@ extension S3Provider {
             rules.create = try await isRefused(key, .ifNoneMatchAny)
             for form in [S3WriteRules.Replacing.unquoted, .quoted] {
                 rules.replace = form
-                let wrong = rules.condition(replacing: "00000000000000000000000000000000")
+                let wrong = rules.condition(replacing: Self.unknownTag)
                 let right = rules.condition(replacing: written.entityTag)
                 let isHonoured = try await isRefused(key, wrong)
                 if isHonoured, try await !isRefused(key, right, body: [1]) { break }
                 rules.replace = .none
             }
+            rules.copy = try await honoursOnCopies(rules, of: key)
             try await client.delete(key, isOwn: true)
         } catch  where error.code == .denied {
             rules = S3WriteRules(isProbed: true, isReadOnly: true)
         }
         logger.info(
             "conditional writes of the bucket",
-            metadata: ["create": "\(rules.create)", "replace": "\(rules.replace)"]
+            metadata: [
+                "create": "\(rules.create)", "replace": "\(rules.replace)",
+                "copy": "\(rules.copy)",
+            ]
         )
         try await keep(rules, as: identity)
+    }
+
+    /// The tag of no object.
+    private static let unknownTag = String(repeating: "0", count: 32)
+
+    /// Whether copies are refused where uploads are, and only there: some servers ask the source.
+    private func honoursOnCopies(
+        _ rules: S3WriteRules,
+        of key: [UInt8]
+    ) async throws(CloudFSError) -> Bool {
+        let copy = key + Array("-copy".utf8)
+        guard rules.create, try await !isCopyRefused(key, to: copy, .ifNoneMatchAny) else {
+            return false
+        }
+        var isHonoured = try await isCopyRefused(key, to: copy, .ifNoneMatchAny)
+        if isHonoured, rules.replace != .none {
+            let wrong = rules.condition(replacing: Self.unknownTag)
+            isHonoured = try await isCopyRefused(key, to: copy, wrong)
+        }
+        try await client.delete(copy, isOwn: true)
+        return isHonoured
+    }
+
+    private func isCopyRefused(
+        _ key: [UInt8],
+        to copy: [UInt8],
+        _ condition: S3Condition
+    ) async throws(CloudFSError) -> Bool {
+        do throws(CloudFSError) {
+            _ = try await client.copy(
+                from: key,
+                sourceIfMatch: nil,
+                to: copy,
+                condition: condition
+            )
+            return false
+        } catch  where [.exists, .remoteChanged, .unsupported, .denied].contains(error.code) {
+            return true
+        }
     }
 
     /// Uses these rules; whether anything may be written is remembered until the next start too.

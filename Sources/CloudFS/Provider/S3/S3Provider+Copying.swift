@@ -5,7 +5,7 @@ extension S3Provider {
     /// - Parameters:
     ///   - source: In the version that is meant.
     ///   - key: Where the copy is made.
-    ///   - present: What was there a moment ago.
+    ///   - present: What was there a moment ago; not every server looks once more.
     /// - Returns: What was made; its tag is empty where the server does not tell.
     /// - Throws: `exists` or `remoteChanged` if one of both places has something else by now;
     ///   servers do not say which.
@@ -40,7 +40,8 @@ extension S3Provider {
             sourceIfMatch: source.entityTag,
             to: key,
             metadata: metadata,
-            contentHeaders: contentHeaders
+            contentHeaders: contentHeaders,
+            condition: rules.conditionOfCopy(replacing: present?.entityTag)
         ) { _ throws(CloudFSError) in
             try await self.copyMade(of: source, at: key, over: present, metadata: metadata)
         }
@@ -74,6 +75,12 @@ extension S3Provider {
             mayBe(copied, source)
         else { throw Self.overtaken(key, present) }
         return copied
+    }
+
+    /// Looks once more at what is to be overwritten, for servers that do not.
+    func requireUnchanged(_ present: S3Object?, at key: [UInt8]) async throws(CloudFSError) {
+        guard let head = try await client.headIfPresent(key), head.object != present else { return }
+        throw Self.overtaken(key, present)
     }
 
     private static func overtaken(_ key: [UInt8], _ present: S3Object?) -> CloudFSError {

@@ -196,6 +196,9 @@ extension S3Provider {
             let head = try await client.head(object.key)
             return try await copy(head, to: key, over: present).entityTag
         }
+        if rules.conditionOfCopy(replacing: present?.entityTag) == .none {
+            try await requireUnchanged(present, at: key)
+        }
         return try await copyAtOnce(object, to: key, over: present).entityTag
     }
 

@@ -217,6 +217,8 @@ extension S3Provider {
             let parts = try await inParallel(jobs) { job in
                 await self.copy(job, from: source.object)
             }
+            // As for uploads, not every server honours a condition here.
+            try await requireUnchanged(present, at: key)
             copied = try await complete(parts, id, of: source, at: key, over: present, metadata)
         } catch {
             await letGoUpload(of: key)
@@ -238,7 +240,8 @@ extension S3Provider {
             let written = try await client.completeUpload(
                 key,
                 upload: upload,
-                parts: parts
+                parts: parts,
+                condition: rules.condition(replacing: present?.entityTag)
             )
             return S3Copied(entityTag: written.entityTag, lastModified: written.serverDate)
         } catch  where S3Client.isUnheard(error) {

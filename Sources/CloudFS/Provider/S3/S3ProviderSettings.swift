@@ -42,6 +42,8 @@ struct S3WriteRules: Sendable, Equatable {
     /// Whether `If-None-Match: *` keeps what is there.
     var create = false
     var replace = Replacing.none
+    /// Whether copies honour the same.
+    var copy = false
     var isProbed = false
     /// Whether the tag of what was sent at once is the digest of its bytes.
     var tagsAreDigests = false
@@ -55,5 +57,9 @@ struct S3WriteRules: Sendable, Equatable {
         case .quoted: return .ifMatch(tag, quoted: true)
         case .unquoted: return .ifMatch(tag, quoted: false)
         }
+    }
+
+    func conditionOfCopy(replacing tag: String?) -> S3Condition {
+        copy ? condition(replacing: tag) : .none
     }
 }
