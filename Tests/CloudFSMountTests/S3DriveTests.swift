@@ -257,43 +257,6 @@ struct S3DriveTests {
         }
     }
 
-    /// As another device does that saves a new document where the moved one was.
-    @Test(arguments: S3TestServers.all)
-    func `a file that was moved elsewhere and is moved over itself here keeps its bytes`(
-        server: S3TestServer
-    ) async throws {
-        let folder = try TemporaryDirectory()
-        for name in ["one", "two"] { try folder.write(name.utf8, to: name) }
-        try await S3TestServers.withBucket(on: server) { bucket in
-            func rclone(_ arguments: String...) async throws -> String {
-                try await S3Programs.rclone(arguments, on: server).output
-            }
-            let (old, new) = ("cloud:\(bucket)/old/file", "cloud:\(bucket)/new/file")
-            _ = try await rclone("copyto", folder.path("one"), old)
-            _ = try await rclone("copyto", folder.path("two"), "cloud:\(bucket)/new/other")
-            var options = Self.options(server, bucket)
-            options.arguments += ["--scan-interval", "1h", "--listing-age", "1h"]
-            try await TestDrive.with(options: options) { drive in
-                #expect(try await drive.run("ls old new") == "new:\nother\n\nold:\nfile")
-                _ = try await rclone("moveto", old, new)
-                _ = try await rclone("copyto", folder.path("two"), old)
-                try await drive.mustDo(["refresh", "new"])
-                try await eventually("the new place is seen") {
-                    try await drive.exists("new/file")
-                }
-                try await drive.run("mv old/file new/file; [ ! -e old/file ]")
-                try await drive.drain()
-                #expect(try await rclone("cat", new) == "one")
-                #expect(try await rclone("cat", old) == "two")
-                #expect(try await drive.run("cat new/file") == "one")
-                try await eventually("what is in the old place is seen") {
-                    try await drive.exists("old/file")
-                }
-                #expect(try await drive.run("cat old/file") == "two")
-            }
-        }
-    }
-
     @Test(arguments: S3TestServers.all)
     func `a large file goes up in parts and comes back whole`(
         server: S3TestServer

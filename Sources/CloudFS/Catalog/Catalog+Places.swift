@@ -1,5 +1,28 @@
 import GRDB
 
+extension CatalogReader {
+    /// What a file has replaced here, by a move that was not sent, if the cloud has the same
+    /// version in both places.
+    ///
+    /// Where nothing but its place tells what a file is, both may be one, which another device
+    /// moved, and of which only the new place is known here yet.
+    ///
+    /// - Returns: Where it is to be deleted.
+    func replacedTwin(of id: ItemID) throws -> BaseRecord? {
+        guard let record = try item(id), record.item.kind == .file, !record.hasChangedContent,
+            let own = try base(of: id), let name = try name(of: id),
+            let other = try base(named: name.name, in: name.parent), other.item != id,
+            own.version.content == other.version.content, own.size == other.size,
+            try self.name(of: other.item) == nil, let replaced = try item(other.item),
+            replaced.item.kind == .file, replaced.item.isPackage == record.item.isPackage,
+            !own.isDisplaced, !other.isDisplaced, try newer(of: other.item) == nil,
+            try sent(of: id) == nil, try sent(of: other.item) == nil,
+            try [id, other.item].allSatisfy({ try effectivePolicy(of: $0) != .excluded })
+        else { return nil }
+        return other
+    }
+}
+
 /// Who has a place in the cloud: what loses its name or its place here hands it on to what has it.
 extension CatalogWriter {
     /// Decides what becomes of an item that has no name any more.
@@ -35,34 +58,6 @@ extension CatalogWriter {
             try passBase(base, to: heir)
         else { return nil }
         return heir.id
-    }
-
-    /// Where nothing but its place tells what an item is: one that was moved over the very version
-    /// that it is itself stays in the cloud where that is, and its old place is what is deleted.
-    ///
-    /// Both may be one file, which another device moved, and of which only the new place is known
-    /// here yet. With something else in the old one the move is refused, and the deletion of what
-    /// it replaced would have been that of its only bytes.
-    func exchangePlaces(of id: ItemID, andReplaced victim: ItemID) throws {
-        let (record, replaced) = (try reader.existing(id), try reader.existing(victim))
-        guard var base = try reader.base(of: id), var other = try reader.base(of: victim),
-            record.item.kind == replaced.item.kind, record.item.kind != .folder,
-            record.item.isPackage == replaced.item.isPackage,
-            base.version.content == other.version.content, base.size == other.size,
-            !record.hasChangedContent,
-            try reader.sent(of: id) == nil, try reader.sent(of: victim) == nil,
-            try reader.newer(of: victim) == nil
-        else { return }
-        // What is newer is so in the old place.
-        try clearNewer(of: id)
-        try execute("DELETE FROM base WHERE item = ?", [victim.rawValue])
-        (base.item, other.item) = (victim, id)
-        try setBase(other)
-        try setBase(base)
-        let isSame =
-            try record.item.metadata == replaced.item.metadata
-            && reader.attributes(of: id) == reader.attributes(of: victim)
-        if !isSame || replaced.hasChangedMetadata { try setMetadataChanged(id) }
     }
 
     /// The other order: a new file comes to the place of one that was deleted, or that was kept
@@ -148,6 +143,18 @@ extension CatalogWriter {
             try execute("UPDATE item SET metadata_changed = 1 WHERE id = ?", [heir.id.rawValue])
         }
         return true
+    }
+
+    /// Leaves a file where the cloud has what it replaced, and its old place to whatever is there.
+    ///
+    /// - Parameter twin: Of `replacedTwin`.
+    func settle(_ id: ItemID, inPlaceOf twin: BaseRecord) throws {
+        try clearNewer(of: id)
+        // Not lost: what it lacks of these bytes comes from the other place.
+        try execute("DELETE FROM base WHERE item = ?", [id.rawValue])
+        guard try passBase(twin, to: try reader.existing(id)) else {
+            throw CloudFSError(.internalFailure, "a file cannot have another's place", item: id)
+        }
     }
 
     /// Stores what a request of this machine made of an item in the cloud.

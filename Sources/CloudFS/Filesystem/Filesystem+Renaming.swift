@@ -147,9 +147,6 @@ extension Filesystem {
             notBefore: change.notBefore,
             by: change.request
         )
-        if let victim, !feed.applier.hasStableIDs {
-            try writer.exchangePlaces(of: source.id, andReplaced: victim.id)
-        }
         if wasHeld { try writer.lookAgainAtHeld() }
         return Renamed(moved: [source.id], victim: victim, ancestor: ancestor, packed: packed)
     }

@@ -100,6 +100,11 @@ struct PageChanges {
         }
         if let occupant {
             guard !skips(remote, as: occupant.item) else { return }
+            if let twin = try applier.twin(of: occupant, since: remote.version, reader) {
+                guard !skips(remote, as: twin.item) else { return }
+                try writer.settle(occupant.item, inPlaceOf: twin)
+                return try meet(remote, container: container, isPinned: isPinned)
+            }
             let record = try reader.existing(occupant.item)
             // One that is elsewhere by now is not what has its old place.
             let hasLeft = occupant.remoteID != remote.id && moves[occupant.remoteID] != nil

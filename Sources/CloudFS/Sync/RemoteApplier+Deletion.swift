@@ -55,6 +55,13 @@ extension RemoteApplier {
         var isSettled = false
         if let found, !mutations.isActive(id) {
             if try await isExcluded(id) { return true }
+            switch try await pool.engine({ try self.settleWithTwin(known) }) {
+            case .hasNone: break
+            case .isSettled: return true
+            case .isUnsure:
+                if let parent = known.parent { unsure.insert(parent) }
+                return false
+            }
             isSettled = true
             // What is on its way out of a folder is still known by it.
             for child in found.children where try await !remove(child, &unsure) {

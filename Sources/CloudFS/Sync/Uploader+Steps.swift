@@ -179,6 +179,7 @@ extension Uploader {
         let (path, base) = try remotePath(facts)
         mutations.begin(id, at: facts.places)
         defer { mutations.end(id, at: facts.places) }
+        guard try await !staysForTwin(base) else { return true }
         var isEdited = false
         do throws(CloudFSError) {
             try await provider.delete(path, base: base.version)

@@ -26,6 +26,14 @@ extension Uploader {
             guard try writer.reader.item(sent.item) != nil else {
                 throw CloudFSError(.notFound, "it is gone since the decision", item: sent.item)
             }
+            let base = try writer.reader.base(of: sent.item)
+            guard base?.parent == sent.baseParent, base?.name == sent.baseName else {
+                throw CloudFSError(
+                    .cancelled,
+                    "it is elsewhere since the decision",
+                    item: sent.item
+                )
+            }
             try writer.note(sent)
             // Removed since the decision, it has no row any more: somebody has to ask all the same.
             if try writer.reader.outboxEntry(of: sent.item) == nil {

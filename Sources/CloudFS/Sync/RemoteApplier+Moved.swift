@@ -1,0 +1,92 @@
+/// A file that another device moved, while a program here moves it over itself: in a cloud without
+/// stable ids it is two items until both of its places are known.
+///
+/// Whatever hears first that the one that was moved here is not where it was leaves it where the
+/// cloud has what it replaced. The deletion of that would be the end of its bytes.
+extension RemoteApplier {
+    /// What an item has replaced here that may be the item itself, as its old place has another
+    /// version.
+    func twin(
+        of known: BaseRecord,
+        since version: ItemVersion,
+        _ reader: CatalogReader
+    ) throws -> BaseRecord? {
+        guard !hasStableIDs, version.content != known.version.content else { return nil }
+        return try reader.replacedTwin(of: known.item)
+    }
+
+    /// Whether what an item has replaced here may be the item itself.
+    enum Twin: Sendable {
+        case hasNone
+        /// It has that one's place now.
+        case isSettled
+        /// That one is being deleted.
+        case isUnsure
+    }
+
+    /// Leaves a file where the cloud has what it replaced, as its old place has nothing any more;
+    /// blocks on the disk.
+    func settleWithTwin(_ known: BaseRecord) throws(CloudFSError) -> Twin {
+        guard !hasStableIDs else { return .hasNone }
+        return try catalog.write { writer in
+            guard try writer.reader.base(of: known.item) == known,
+                let twin = try writer.reader.replacedTwin(of: known.item)
+            else { return .hasNone }
+            guard !mutations.isActive(twin.item) else { return .isUnsure }
+            try writer.settle(known.item, inPlaceOf: twin)
+            return .isSettled
+        }
+    }
+}
+
+extension Uploader {
+    /// Whether what is to be deleted stays in the cloud, as what was moved over it here was the
+    /// same version and is not where it was.
+    ///
+    /// - Precondition: Listings hear of the deletion already.
+    /// - Throws: `cancelled` if another item has its place by now.
+    func staysForTwin(_ base: BaseRecord) async throws(CloudFSError) -> Bool {
+        let moved = try await pool.engine {
+            try self.catalog.read { try self.moved(over: base, $0) }
+        }
+        guard let (own, path) = moved, try await !isThere(own, at: path) else { return false }
+        try await pool.engine {
+            try self.catalog.write { writer in
+                guard try self.moved(over: base, writer.reader)?.base == own else {
+                    throw CloudFSError(.cancelled, "it was changed meanwhile", item: own.item)
+                }
+                try writer.settle(own.item, inPlaceOf: base)
+            }
+        }
+        refreshBase(of: own.item)
+        if let parent = own.parent { feed.hint([parent]) }
+        return true
+    }
+
+    private func moved(
+        over base: BaseRecord,
+        _ reader: CatalogReader
+    ) throws -> (base: BaseRecord, path: RemotePath)? {
+        guard try reader.base(of: base.item) == base else {
+            throw CloudFSError(.cancelled, "another item has its place", item: base.item)
+        }
+        guard !applier.hasStableIDs, let parent = base.parent,
+            let heir = try reader.child(base.name, of: parent),
+            try reader.replacedTwin(of: heir.id) == base, let own = try reader.base(of: heir.id),
+            let path = try reader.remotePath(of: heir.id)
+        else { return nil }
+        return (own, path)
+    }
+
+    private func isThere(
+        _ base: BaseRecord,
+        at path: RemotePath
+    ) async throws(CloudFSError) -> Bool {
+        do throws(CloudFSError) {
+            let found = try await provider.item(at: path)
+            return found.kind == .file && found.version.content == base.version.content
+        } catch  where error.code == .notFound || error.code == .notDirectory {
+            return false
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import CloudFSTestSupport
+import Testing
+
+/// Files that other tools move in a bucket while programs move what they still see of them.
+@Suite(
+    .onMounts,
+    .printingLogs,
+    .notingIssues,
+    .enabled(if: !S3TestServers.all.isEmpty, Comment(rawValue: S3TestServers.reason))
+)
+struct S3MovedTests {
+    /// What the drive hears last of the other's move.
+    enum Late: CaseIterable {
+        /// Something new in the old place, heard before anything is sent.
+        case remade
+        /// The same, not heard before.
+        case remadeUnheard
+        /// That nothing is in the old place, heard before anything is sent.
+        case gone
+        /// The same, not heard before.
+        case goneUnheard
+
+        var isRemade: Bool { self == .remade || self == .remadeUnheard }
+        var isHeard: Bool { self == .remade || self == .gone }
+    }
+
+    /// A drive that sees what tools do when it is told to look, `old/file` and `new/other`.
+    private func withDrive(
+        _ server: S3TestServer,
+        body: (TestDrive, _ rclone: (String...) async throws -> String) async throws -> Void
+    ) async throws {
+        let folder = try TemporaryDirectory()
+        for name in ["one", "two"] { try folder.write(name.utf8, to: name) }
+        try await S3TestServers.withBucket(on: server) { bucket in
+            func rclone(_ arguments: String...) async throws -> String {
+                let arguments = arguments.map { argument in
+                    switch argument {
+                    case "one", "two": folder.path(argument)
+                    case let path where path.contains("/"): "cloud:\(bucket)/\(path)"
+                    default: argument
+                    }
+                }
+                return try await S3Programs.rclone(arguments, on: server).output
+            }
+            _ = try await rclone("copyto", "one", "old/file")
+            _ = try await rclone("copyto", "two", "new/other")
+            var options = S3DriveTests.options(server, bucket)
+            options.arguments += ["--scan-interval", "1h", "--listing-age", "1h"]
+            try await TestDrive.with(options: options) { drive in
+                #expect(try await drive.run("ls old new") == "new:\nother\n\nold:\nfile")
+                try await body(drive, rclone)
+            }
+        }
+    }
+
+    @Test(arguments: S3TestServers.all, Late.allCases)
+    func `what is moved over itself keeps its bytes`(
+        server: S3TestServer,
+        late: Late
+    ) async throws {
+        try await withDrive(server) { drive, rclone in
+            _ = try await rclone("moveto", "old/file", "new/file")
+            if late.isRemade { _ = try await rclone("copyto", "two", "old/file") }
+            try await drive.mustDo(["refresh", "new"])
+            try await eventually("the new place is seen") { try await drive.exists("new/file") }
+            try await drive.mustDo(["pause"])
+            try await drive.run("mv old/file new/file; [ ! -e old/file ]")
+            if late.isHeard { try await drive.mustDo(["refresh", "old"]) }
+            try await drive.mustDo(["resume"])
+            try await drive.drain()
+            #expect(try await rclone("cat", "new/file") == "one")
+            #expect(try await drive.run("cat new/file") == "one")
+            #expect(try await drive.run("ls new") == "file\nother")
+            guard late.isRemade else { return }
+            #expect(try await rclone("cat", "old/file") == "two")
+            try await eventually("what is in the old place is seen") {
+                try await drive.exists("old/file")
+            }
+            #expect(try await drive.run("cat old/file") == "two")
+        }
+    }
+
+    /// Two files of the same bytes, which are not one.
+    @Test(arguments: S3TestServers.all, [true, false])
+    func `a file that is moved over an equal one is moved`(
+        server: S3TestServer,
+        isOtherGone: Bool
+    ) async throws {
+        try await withDrive(server) { drive, rclone in
+            _ = try await rclone("copyto", "one", "new/file")
+            try await drive.mustDo(["refresh", "new"])
+            try await eventually("the other is seen") { try await drive.exists("new/file") }
+            if isOtherGone { _ = try await rclone("deletefile", "new/file") }
+            try await drive.run("mv old/file new/file")
+            try await drive.drain()
+            try await drive.mustDo(["refresh"])
+            #expect(try await rclone("cat", "new/file") == "one")
+            #expect(try await drive.run("cat new/file; ls old") == "one")
+            #expect(try await rclone("lsf", "old/") == "")
+        }
+    }
+}
