@@ -305,7 +305,8 @@ class Tree:
                 continue
             # What was made or moved since the last flush may have come back from the cloud.
             items = {state[path].inode if path in state else None for state in states}
-            if not any(self.may_be(have, state.get(path), len(items) == 1) for state in states):
+            is_known = any(self.may_be(have, state.get(path), len(items) == 1) for state in states)
+            if not is_known and not self.came_along(path, found, states):
                 is_absence = is_absence and have is None
                 lines.append(f"{path}: {describe(have)}, but it never was, since the last flush: "
                              + "; ".join(sorted({describe(state.get(path)) for state in states})))
@@ -313,6 +314,22 @@ class Tree:
             kind = Absent if is_absence else Failure
             raise kind(f"{self.name}:\n  " + "\n  ".join(lines))
         return found
+
+    @classmethod
+    def came_along(cls, path: str, found: Nodes, states: list[Nodes]) -> bool:
+        """Whether something may be back in a folder that moved.
+
+        The cloud has heard of the move, and not of the removal that was before it.
+        """
+        folder, name = os.path.split(path)
+        if path not in found or folder not in found:
+            return False
+        return any(
+            cls.may_be(found[path], state.get(os.path.join(place, name)), False)
+            for state in states
+            for place, node in state.items()
+            if node.inode == found[folder].inode
+        )
 
     @staticmethod
     def may_be(have: Node | None, was: Node | None, is_old: bool) -> bool:
