@@ -48,7 +48,9 @@ struct CatalogFailure: Error {
     }
 
     func converted(_ what: String) -> CloudFSError {
-        CloudFSError(code, "\(what): \(error.message ?? "")", cause: error)
+        let isInUse = error.resultCode == .SQLITE_BUSY
+        let reason = isInUse ? "another program has it open" : error.message ?? ""
+        return CloudFSError(code, "\(what): \(reason)", cause: error)
     }
 
     private var code: CloudFSError.Code {
