@@ -49,33 +49,37 @@ extension Uploader {
         let moved = try await pool.engine {
             try self.catalog.read { try self.moved(over: base, $0) }
         }
-        guard let (own, path) = moved, try await !isThere(own, at: path) else { return false }
+        guard let moved, try await !isThere(moved.base, at: moved.path) else { return false }
+        let id = moved.base.item
         try await pool.engine {
             try self.catalog.write { writer in
-                guard try self.moved(over: base, writer.reader)?.base == own else {
-                    throw CloudFSError(.cancelled, "it was changed meanwhile", item: own.item)
-                }
-                try writer.settle(own.item, inPlaceOf: base)
+                guard let now = try self.moved(over: base, writer.reader), now.base == moved.base
+                else { throw CloudFSError(.cancelled, "it was changed meanwhile", item: id) }
+                try writer.settle(id, inPlaceOf: now.twin)
             }
         }
-        refreshBase(of: own.item)
-        if let parent = own.parent { feed.hint([parent]) }
+        refreshBase(of: id)
+        if let parent = moved.base.parent { feed.hint([parent]) }
         return true
     }
 
-    private func moved(
-        over base: BaseRecord,
-        _ reader: CatalogReader
-    ) throws -> (base: BaseRecord, path: RemotePath)? {
-        guard try reader.base(of: base.item) == base else {
+    /// What was moved here over an item that is to be deleted, and where the cloud has both.
+    private struct Moved: Sendable {
+        var base: BaseRecord
+        var path: RemotePath
+        var twin: BaseRecord
+    }
+
+    private func moved(over base: BaseRecord, _ reader: CatalogReader) throws -> Moved? {
+        guard try reader.base(of: base.item)?.isInPlace(of: base) == true else {
             throw CloudFSError(.cancelled, "another item has its place", item: base.item)
         }
         guard !applier.hasStableIDs, let parent = base.parent,
             let heir = try reader.child(base.name, of: parent),
-            try reader.replacedTwin(of: heir.id) == base, let own = try reader.base(of: heir.id),
-            let path = try reader.remotePath(of: heir.id)
+            let twin = try reader.replacedTwin(of: heir.id), twin.item == base.item,
+            let own = try reader.base(of: heir.id), let path = try reader.remotePath(of: heir.id)
         else { return nil }
-        return (own, path)
+        return Moved(base: own, path: path, twin: twin)
     }
 
     private func isThere(
