@@ -156,7 +156,11 @@ extension S3Client {
                 if !object.entityTag.isEmpty { call.prefer(condition) }
                 return call
             } settle: { _ throws(CloudFSError) in
-                guard let head = try await self.headIfPresent(object.key) else { return () }
+                guard let head = try await self.headIfPresent(object.key) else {
+                    // An answer without a document says the same of a bucket that is gone.
+                    _ = try await self.list(prefix: object.key, delimiter: false, limit: 1)
+                    return ()
+                }
                 guard head.object == object else { throw S3AnswerCheck.changed(object.key) }
                 return nil
             } consume: { _ in
@@ -188,6 +192,7 @@ extension S3Client {
         let copySource = copySource(source)
         return try await perform { () throws(CloudFSError) in
             var call = S3Call(method: "PUT", key: key, weight: .serverWork)
+            call.mayKeepTag = true
             call.headers.append((name: "x-amz-copy-source", value: copySource))
             if let sourceIfMatch {
                 call.headers.append(

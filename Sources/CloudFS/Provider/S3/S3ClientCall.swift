@@ -21,12 +21,19 @@ struct S3Call: Sendable {
     private(set) var isConditionOptional = false
     /// Whether nobody else writes what it changes.
     var isOwn = false
+    /// Whether what it makes may have the tag of what it replaces, as where only metadata change:
+    /// a condition on the tag then holds still when it is done, and whatever others wrote since.
+    var mayKeepTag = false
 
     /// Whether it may be sent again when nobody knows what became of it: it then does no harm to
     /// what somebody else has written since.
     var isRepeatable: Bool {
-        let isReading = method == "GET" || method == "HEAD"
-        return isReading || isOwn || (condition != .none && !isConditionOptional)
+        if isOwn || method == "GET" || method == "HEAD" { return true }
+        return switch condition {
+        case .none: false
+        case .ifNoneMatchAny: !isConditionOptional
+        case .ifMatch: !isConditionOptional && !mayKeepTag
+        }
     }
 
     /// Adds a query item whose value is plain.

@@ -21,6 +21,7 @@ extension S3Provider {
                 source.object,
                 to: key,
                 over: present,
+                with: source.object == present ? source.userMetadata : nil,
                 metadata: metadata,
                 contentHeaders: metadata == nil ? [:] : source.contentHeaders
             )
@@ -32,6 +33,7 @@ extension S3Provider {
         _ source: S3Object,
         to key: [UInt8],
         over present: S3Object?,
+        with replaced: [String: String]? = nil,
         metadata: [String: String]? = nil,
         contentHeaders: [String: String] = [:]
     ) async throws(CloudFSError) -> S3Copied {
@@ -43,24 +45,34 @@ extension S3Provider {
             contentHeaders: contentHeaders,
             condition: rules.conditionOfCopy(replacing: present?.entityTag)
         ) { _ throws(CloudFSError) in
-            try await self.copyMade(of: source, at: key, over: present, metadata: metadata)
+            try await self.copyMade(
+                of: source,
+                at: key,
+                over: present,
+                with: replaced,
+                metadata: metadata
+            )
         }
     }
 
     /// Looks what became of a copy that was not answered.
     ///
-    /// - Parameter metadata: What it was to get; `nil`: that of the source.
+    /// - Parameters:
+    ///   - replaced: The metadata of what was there, if known: of two writes in one second, with
+    ///     the same bytes, they alone tell.
+    ///   - metadata: What it was to get; `nil`: that of the source.
     /// - Returns: The copy; `nil` if all is as it was before.
     /// - Throws: `exists` or `remoteChanged` unless what is there is certainly the copy.
     func copyMade(
         of source: S3Object,
         at key: [UInt8],
         over present: S3Object?,
+        with replaced: [String: String]?,
         metadata: [String: String]?
     ) async throws(CloudFSError) -> S3Copied? {
-        guard let head = try await client.headIfPresent(key), head.object != present else {
-            return nil
-        }
+        guard let head = try await client.headIfPresent(key),
+            head.object != present || head.userMetadata != replaced ?? head.userMetadata
+        else { return nil }
         var expected = metadata
         if expected == nil {
             expected = try await client.headIfPresent(source.key)?.userMetadata

@@ -249,6 +249,7 @@ extension S3Provider {
                 of: source.object,
                 at: key,
                 over: present,
+                with: source.object == present ? source.userMetadata : nil,
                 metadata: metadata ?? source.userMetadata
             )
             guard let made else { throw error }

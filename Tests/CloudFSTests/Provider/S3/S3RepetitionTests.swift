@@ -97,6 +97,44 @@ import Testing
     }
 
     @Test(arguments: S3LostAnswerTests.Server.allCases)
+    func `metadata that are written after a change of metadata was lost stay`(
+        server: S3LostAnswerTests.Server
+    ) async throws {
+        var settings = server.settings
+        // Neither tag nor time tells one change from the other.
+        let now = Clocks.system.now()
+        settings.now = { now }
+        let bench = try await Bench.make(settings)
+        let provider = try await bench.provider()
+        let base = try await Bench.upload([1], to: "a", of: provider).version
+        let outcome = try await bench.losing(.copy, of: "a") {
+            $0.key == "a"
+        } _: {
+            bench.fake.put("a", [1], metadata: ["mode": "33188"])
+        } _: {
+            let update = MetadataUpdate(attributes: ["user.a": [1]])
+            _ = try await provider.setMetadata(update, at: Bench.path("a"), base: base)
+        }
+        #expect(bench.fake.object("a")?.metadata == ["mode": "33188"])
+        #expect(Self.code(outcome) == .remoteChanged)
+    }
+
+    @Test func `a deletion that failed is not done because the bucket is gone`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        let base = try await Bench.upload([1], to: "a", of: provider).version
+        let gate = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.fail(status: 500, code: "InternalError"), on: .delete))
+        bench.fake.add(FakeS3Fault(.wait(gate), skipping: 1, on: .head, key: "a"))
+        let outcome = try await Bench.during(gate) {
+            bench.fake.removeBucket("bucket")
+        } _: {
+            try await provider.delete(Bench.path("a"), base: base)
+        }
+        #expect(Self.code(outcome) == .offline)
+    }
+
+    @Test(arguments: S3LostAnswerTests.Server.allCases)
     func `what is written into a moved folder after its emptying was lost is not deleted`(
         server: S3LostAnswerTests.Server
     ) async throws {
