@@ -179,6 +179,7 @@ extension S3Client {
     ///   - metadata: What to replace all metadata by; `nil`: the copy keeps the source's.
     ///   - contentHeaders: Only with `metadata`.
     ///   - condition: What must be so of the copy's key; one that the server honours.
+    ///   - weight: How long it may take.
     ///   - settle: Looks what became of it when it was not answered.
     func copy(
         from source: [UInt8],
@@ -187,11 +188,12 @@ extension S3Client {
         metadata: [String: String]? = nil,
         contentHeaders: [String: String] = [:],
         condition: S3Condition = .none,
+        weight: S3Call.Weight = .serverWork,
         settle: Settling<S3Copied>? = nil
     ) async throws(CloudFSError) -> S3Copied {
         let copySource = copySource(source)
         return try await perform { () throws(CloudFSError) in
-            var call = S3Call(method: "PUT", key: key, weight: .serverWork)
+            var call = S3Call(method: "PUT", key: key, weight: weight)
             call.mayKeepTag = true
             call.headers.append((name: "x-amz-copy-source", value: copySource))
             if let sourceIfMatch {

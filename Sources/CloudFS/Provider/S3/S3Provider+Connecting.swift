@@ -101,10 +101,12 @@ extension S3Provider {
             return setConnected(identity: identity, rules: rules)
         }
         var rules = S3WriteRules(isProbed: true)
-        let key = keys.room + Array("probe-\(DocumentID.random())".utf8)
+        let key = takeLeftProbe() ?? probes + Array("\(DocumentID.random())".utf8)
+        var isWritten = false
         do throws(CloudFSError) {
             let body = HTTPBody.bytes([1])
             let written = try await client.put(key, body: body, isOwn: true)
+            isWritten = true
             let digest = try await client.transport.md5(of: body)
             rules.tagsAreDigests = written.entityTag.lowercased() == digest
             rules.create = try await isRefused(key, .ifNoneMatchAny)
@@ -116,9 +118,13 @@ extension S3Provider {
                 if isHonoured, try await !isRefused(key, right, body: [1]) { break }
                 rules.replace = .none
             }
-            rules.copy = try await honoursOnCopies(rules, of: key)
+            // Before any copy: who may not delete would leave that as well.
             try await client.delete(key, isOwn: true)
-        } catch  where error.code == .denied {
+            rules.copy = try await honoursOnCopies(rules, to: key)
+        } catch {
+            // Even a request that failed may have been carried out.
+            if isWritten || error.code != .denied { await deleteProbe(key) }
+            guard error.code == .denied else { throw error }
             rules = S3WriteRules(isProbed: true, isReadOnly: true)
         }
         logger.info(
@@ -131,42 +137,63 @@ extension S3Provider {
         try await keep(rules, as: identity)
     }
 
+    /// What the keys of probes begin with.
+    var probes: [UInt8] { keys.room + Array("probe-".utf8) }
+
+    /// Deletes a probe if that is possible; if not, the next one is written over it.
+    private func deleteProbe(_ key: [UInt8]) async {
+        do throws(CloudFSError) {
+            try await client.delete(key, isOwn: true)
+        } catch {
+            noteLeftProbe(key)
+            logger.debug("a probe stays in the bucket", metadata: ["error": "\(error)"])
+        }
+    }
+
     /// The tag of no object.
     private static let unknownTag = String(repeating: "0", count: 32)
 
     /// Whether copies are refused where uploads are, and only there: some servers ask the source.
+    ///
+    /// - Parameter key: Of nothing, before and after.
     private func honoursOnCopies(
         _ rules: S3WriteRules,
-        of key: [UInt8]
+        to key: [UInt8]
     ) async throws(CloudFSError) -> Bool {
-        let copy = key + Array("-copy".utf8)
-        guard rules.create, try await !isCopyRefused(key, to: copy, .ifNoneMatchAny) else {
-            return false
+        guard rules.create else { return false }
+        let wrong = rules.condition(replacing: Self.unknownTag)
+        var isHonoured = true
+        for (condition, isToFail) in [
+            (S3Condition.ifNoneMatchAny, false), (.ifNoneMatchAny, true), (wrong, true),
+        ] where isHonoured && condition != .none {
+            isHonoured = try await isCopyRefused(to: key, condition) == isToFail
         }
-        var isHonoured = try await isCopyRefused(key, to: copy, .ifNoneMatchAny)
-        if isHonoured, rules.replace != .none {
-            let wrong = rules.condition(replacing: Self.unknownTag)
-            isHonoured = try await isCopyRefused(key, to: copy, wrong)
-        }
-        try await client.delete(copy, isOwn: true)
+        try await client.delete(key, isOwn: true)
         return isHonoured
     }
 
+    /// Whether a copy is refused for its condition; `nil` if it fails otherwise.
+    ///
+    /// A server that makes no copies, or hangs in them, is within reach all the same: whether it is
+    /// gone is told by the deletion that follows.
     private func isCopyRefused(
-        _ key: [UInt8],
-        to copy: [UInt8],
+        to key: [UInt8],
         _ condition: S3Condition
-    ) async throws(CloudFSError) -> Bool {
+    ) async throws(CloudFSError) -> Bool? {
         do throws(CloudFSError) {
             _ = try await client.copy(
-                from: key,
+                from: containerKey,
                 sourceIfMatch: nil,
-                to: copy,
-                condition: condition
+                to: key,
+                condition: condition,
+                weight: .metadata
             )
             return false
-        } catch  where [.exists, .remoteChanged, .unsupported, .denied].contains(error.code) {
-            return true
+        } catch {
+            guard error.code != .cancelled else { throw error }
+            if [.exists, .remoteChanged].contains(error.code) { return true }
+            logger.debug("a copy of a probe failed", metadata: ["error": "\(error)"])
+            return nil
         }
     }
 

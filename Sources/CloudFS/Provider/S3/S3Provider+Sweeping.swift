@@ -1,4 +1,4 @@
-/// Clearing away what is left behind: old records, and uploads that nobody goes on with.
+/// Clearing away what is left behind: old records, probes, and uploads that nobody goes on with.
 extension S3Provider {
     /// Begins to clear away if it is time, beside everything else.
     func sweepIfDue() {
@@ -15,9 +15,24 @@ extension S3Provider {
             logger.notice("old records were not swept", metadata: ["error": "\(error)"])
         }
         do throws(CloudFSError) {
+            try await deleteOldProbes()
+        } catch {
+            logger.notice("old probes were not deleted", metadata: ["error": "\(error)"])
+        }
+        do throws(CloudFSError) {
             try await abortAbandonedUploads()
         } catch {
             logger.notice("uploads were not given up", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// Deletes what attempts to connect have left that were interrupted; one page of it at once.
+    private func deleteOldProbes() async throws(CloudFSError) {
+        let objects = try await client.list(prefix: probes, delimiter: false).objects
+        guard let now = client.serverNow else { return }
+        let old = objects.filter { now.since($0.lastModified) > settings.probeAge }
+        for refused in try await client.deleteBatch(old.map(\.key), isOwn: true).prefix(1) {
+            logger.notice("an old probe stays", metadata: ["reason": "\(refused.message)"])
         }
     }
 

@@ -38,6 +38,8 @@ final class S3Provider: CloudProvider {
         var longParts: [LongName: S3Keys.Part] = [:]
         /// What was sent without an answer, by its key.
         var unheard: [[UInt8]: [S3SentVersion]] = [:]
+        /// The key of a probe that could not be deleted.
+        var leftProbe: [UInt8]?
         /// When what is left behind is cleared away; `nil`: not known yet.
         var nextSweep: Duration?
     }
@@ -120,6 +122,18 @@ final class S3Provider: CloudProvider {
     /// Makes the next connection find out again what may be written; until then all stays.
     func forgetProbe() {
         state.withLock { $0.rules.isProbed = false }
+    }
+
+    func noteLeftProbe(_ key: [UInt8]) {
+        state.withLock { $0.leftProbe = key }
+    }
+
+    /// - Returns: The key of a probe that was left behind; to one caller only.
+    func takeLeftProbe() -> [UInt8]? {
+        state.withLock { state in
+            defer { state.leftProbe = nil }
+            return state.leftProbe
+        }
     }
 
     /// - Returns: Whether it is time to clear away what is left behind; then not again soon.

@@ -22,6 +22,8 @@ struct S3ProviderSettings: Sendable {
     var sweepInterval: Duration = .seconds(21_600)
     /// How old a record of the journal must be to be swept.
     var recordAge: Duration = .seconds(7 * 86_400)
+    /// How old a probe must be to count as left behind.
+    var probeAge: Duration = .seconds(86_400)
     /// How long an upload in parts that nobody goes on with is kept.
     var uploadAge: Duration = .seconds(3 * 86_400)
     /// How often a device that moves a folder says that it is still at it, and for how long others

@@ -30,8 +30,12 @@ struct S3ProviderBench {
         )
     }
 
-    func client(clocks: Clocks = .system) throws -> S3Client {
+    func client(
+        clocks: Clocks = .system,
+        metadataTime: Duration = S3Limits().metadata
+    ) throws -> S3Client {
         var limits = S3Limits()
+        limits.metadata = metadataTime
         limits.attempts = 3
         limits.backoff = Backoff(
             first: .milliseconds(1),
@@ -157,8 +161,32 @@ struct S3ProviderBench {
         stateDirectory: String? = nil,
         clocks: Clocks = .system
     ) async throws -> S3Provider {
-        let provider = S3Provider(
-            client: try client(clocks: clocks),
+        let provider = unconnected(
+            try client(clocks: clocks),
+            device: device,
+            prefix: prefix,
+            settings: settings,
+            stateDirectory: stateDirectory
+        )
+        try await Self.connect(provider)
+        return provider
+    }
+
+    static func connect(_ provider: S3Provider) async throws {
+        _ = try await provider.connect(
+            expecting: ContainerExpectation(identity: nil, hasItems: false)
+        )
+    }
+
+    func unconnected(
+        _ client: S3Client,
+        device: String = "one",
+        prefix: String = "",
+        settings: S3ProviderSettings = Self.settings,
+        stateDirectory: String? = nil
+    ) -> S3Provider {
+        S3Provider(
+            client: client,
             prefix: Array(prefix.utf8),
             deviceID: device,
             stateDirectory: stateDirectory,
@@ -166,10 +194,6 @@ struct S3ProviderBench {
             settings: settings,
             logger: Logger(label: "s3-tests")
         )
-        _ = try await provider.connect(
-            expecting: ContainerExpectation(identity: nil, hasItems: false)
-        )
-        return provider
     }
 
     static func path(_ text: String) throws -> RemotePath {

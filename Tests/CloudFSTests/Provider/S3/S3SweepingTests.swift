@@ -102,7 +102,18 @@ final class S3TestClocks: Sendable {
         #expect(try #require(Self.floors(bench).first) > floor)
         bench.fake.forgetRequests()
         await provider.sweep()
-        #expect(bench.fake.requestCount() == 1)
+        #expect(bench.fake.requests.map(\.kind) == [.list, .list])
+    }
+
+    @Test func `probes that were left behind are deleted, and no others`() async throws {
+        let clocks = S3TestClocks()
+        let bench = try await clocks.bench()
+        let provider = try await bench.provider(clocks: clocks.own)
+        bench.fake.put(".cloudfs/probe-old", "")
+        clocks.advance(by: Self.day * 2)
+        bench.fake.put(".cloudfs/probe-young", "")
+        await provider.sweep()
+        #expect(bench.fake.keys(".cloudfs/probe-") == [".cloudfs/probe-young"])
     }
 
     @Test func `sweeping happens by itself, now and then`() async throws {

@@ -1,0 +1,103 @@
+import CloudFSTestSupport
+import Testing
+
+@testable import CloudFS
+
+/// What finding out about conditions does where it fails, and what it leaves.
+@Suite(.timeLimit(.minutes(1))) struct S3ProbingTests {
+    private typealias Bench = S3ProviderBench
+
+    private static func probes(_ bench: Bench) -> [FakeS3Key] {
+        bench.fake.keys(".cloudfs/probe-")
+    }
+
+    // MARK: - Copies
+
+    @Test func `a server that honours conditions on copies is found to`() async throws {
+        let bench = try await Bench.make()
+        #expect(try await bench.provider().rules.copy)
+        #expect(Self.probes(bench).isEmpty)
+    }
+
+    @Test(arguments: [
+        (400, "InvalidRequest"), (403, "AccessDenied"), (404, "NoSuchKey"), (500, "InternalError"),
+        (501, "NotImplemented"), (418, "Unheard"),
+    ])
+    func `a server that refuses copies with conditions moves files without`(
+        status: Int,
+        code: String
+    ) async throws {
+        let bench = try await Bench.make()
+        bench.fake.add(
+            FakeS3Fault(.fail(status: status, code: code), count: nil) { request in
+                request.kind == .copy && request.header("if-none-match") != nil
+            }
+        )
+        let provider = try await bench.provider()
+        #expect(!provider.rules.copy && provider.rules.create)
+        #expect(Self.probes(bench).isEmpty)
+        let base = try await Bench.upload([1], to: "a", of: provider).version
+        _ = try await provider.move(from: Bench.path("a"), to: Bench.path("b"), base: base)
+        #expect(bench.fake.object("b")?.bytes == [1])
+    }
+
+    @Test func `a server that hangs in copies is reached soon`() async throws {
+        let bench = try await Bench.make()
+        let gate = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.wait(gate), count: nil, on: .copy))
+        let provider = bench.unconnected(try bench.client(metadataTime: .seconds(2)))
+        try await Bench.connect(provider)
+        gate.open()
+        #expect(!provider.rules.copy)
+        #expect(bench.fake.requestCount(.copy) > 0)
+    }
+
+    @Test func `a server that goes away while it copies is out of reach`() async throws {
+        let bench = try await Bench.make()
+        bench.fake.add(FakeS3Fault(Bench.lost, on: .copy))
+        bench.fake.add(FakeS3Fault(Bench.lost, skipping: 1, count: nil, on: .delete))
+        #expect(await s3Failure { _ = try await bench.provider() } == .offline)
+        bench.fake.removeFaults()
+        #expect(try await bench.provider().rules.copy)
+    }
+
+    @Test(arguments: [1, 2])
+    func `a copy that is not permitted does not honour its condition`(number: Int) async throws {
+        let bench = try await Bench.make()
+        bench.fake.add(FakeS3Fault(Bench.refusal, skipping: number, count: nil, on: .copy))
+        #expect(try await !bench.provider().rules.copy)
+    }
+
+    // MARK: - What stays
+
+    @Test func `a copy whose answer was lost is deleted`() async throws {
+        let bench = try await Bench.make()
+        bench.fake.add(FakeS3Fault(Bench.lost, on: .copy))
+        _ = try await bench.provider()
+        #expect(bench.fake.faultsLeft == 0)
+        #expect(Self.probes(bench).isEmpty)
+    }
+
+    @Test func `a probe that fails halfway is deleted`() async throws {
+        let bench = try await Bench.make()
+        bench.fake.add(
+            FakeS3Fault(.fail(status: 400, code: "InvalidRequest")) { $0.header("if-match") != nil }
+        )
+        #expect(await s3Failure { _ = try await bench.provider() } == .invalidArgument)
+        #expect(Self.probes(bench).isEmpty)
+    }
+
+    @Test func `who may not delete leaves one probe, however often they connect`() async throws {
+        let bench = try await Bench.make()
+        bench.fake.add(FakeS3Fault(Bench.refusal, count: nil, on: .delete))
+        let provider = try await bench.provider()
+        for _ in 1...3 { try await Bench.connect(provider) }
+        #expect(provider.rules.isReadOnly)
+        #expect(Self.probes(bench).count == 1)
+        #expect(bench.fake.requestCount(.copy) == 0)
+        bench.fake.removeFaults()
+        try await Bench.connect(provider)
+        #expect(provider.rules.copy && !provider.rules.isReadOnly)
+        #expect(Self.probes(bench).isEmpty)
+    }
+}
