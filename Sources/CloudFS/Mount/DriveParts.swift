@@ -350,24 +350,31 @@ final class DriveParts: Sendable {
         }
     }
 
-    /// A folder may be compared before all else has started: what that runs through would stay.
-    private static let settlingTime = Duration.seconds(2)
+    /// When memory is given back after a comparison: at once, and when all else has started too,
+    /// which a small folder is compared before.
+    private static let releases = [Duration.zero, .seconds(2)]
 
     /// Gives memory back each time when everything was compared.
     private func releaseMemory() async {
         while true {
             await feed.settled.wait()
-            // Cancelled, it ends at once.
-            try? await Task.sleep(for: Self.settlingTime)
-            guard !Task.isCancelled else { return }
-            do throws(CloudFSError) {
-                try await pool.engine {
-                    try self.filesystem.catalog.releaseMemory()
-                    ProcessMemory.release()
-                }
-            } catch {
-                logger.debug("memory is kept", metadata: ["error": "\(error)"])
+            for pause in Self.releases {
+                // Cancelled, it ends at once.
+                try? await Task.sleep(for: pause)
+                guard !Task.isCancelled else { return }
+                await releaseMemoryNow()
             }
+        }
+    }
+
+    private func releaseMemoryNow() async {
+        do throws(CloudFSError) {
+            try await pool.engine {
+                try self.filesystem.catalog.releaseMemory()
+                ProcessMemory.release()
+            }
+        } catch {
+            logger.debug("memory is kept", metadata: ["error": "\(error)"])
         }
     }
 
