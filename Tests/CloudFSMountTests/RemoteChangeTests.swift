@@ -332,4 +332,34 @@ struct RemoteChangeTests {
             }
         }
     }
+
+    /// The deletion may be sent before anybody knows where the folder is.
+    @Test func `what was removed before its folder was moved elsewhere stays removed`()
+        async throws
+    {
+        let names = (0..<20).map { "folder/deep/\($0)" }
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                for name in names + ["folder/deep/kept"] { try cloud.write(name, name) }
+            }
+        ) { drive in
+            try await drive.run("find . > /dev/null")
+            try await drive.mustDo(["pause"])
+            try await drive.run("rm folder/deep/[0-9]*")
+            try await drive.mount.stop()
+            try drive.cloud.rename("folder", to: "elsewhere")
+            let sql = "DELETE FROM setting WHERE key = 'paused'; UPDATE outbox SET not_before = 0"
+            let catalog = "\(drive.mount.state)/catalog.sqlite"
+            #expect(try await Shell.run(["sqlite3", catalog, sql]).status == 0)
+            let again = try await drive.again()
+            try await eventually("the folder is where it was moved to") {
+                try await again.names() == ["elsewhere"]
+            }
+            try await again.drain()
+            #expect(try await again.run("ls elsewhere/deep") == "kept")
+            #expect(
+                try drive.cloud.paths() == ["elsewhere", "elsewhere/deep", "elsewhere/deep/kept"]
+            )
+        }
+    }
 }

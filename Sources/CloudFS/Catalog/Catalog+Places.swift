@@ -8,7 +8,7 @@ extension CatalogReader {
     /// moved, and of which only the new place is known here yet.
     ///
     /// - Returns: Where it is to be deleted.
-    func replacedTwin(of id: ItemID) throws -> BaseRecord? {
+    func replacedLookalike(of id: ItemID) throws -> BaseRecord? {
         guard let record = try item(id), record.item.kind == .file, !record.hasChangedContent,
             let own = try base(of: id), let name = try name(of: id),
             let other = try base(named: name.name, in: name.parent), other.item != id,
@@ -147,12 +147,12 @@ extension CatalogWriter {
 
     /// Leaves a file where the cloud has what it replaced, and its old place to whatever is there.
     ///
-    /// - Parameter twin: Of `replacedTwin`.
-    func settle(_ id: ItemID, inPlaceOf twin: BaseRecord) throws {
+    /// - Parameter lookalike: Of `replacedLookalike`.
+    func settle(_ id: ItemID, inPlaceOf lookalike: BaseRecord) throws {
         try clearNewer(of: id)
         // Not lost: what it lacks of these bytes comes from the other place.
         try execute("DELETE FROM base WHERE item = ?", [id.rawValue])
-        guard try passBase(twin, to: try reader.existing(id)) else {
+        guard try passBase(lookalike, to: try reader.existing(id)) else {
             throw CloudFSError(.internalFailure, "a file cannot have another's place", item: id)
         }
     }

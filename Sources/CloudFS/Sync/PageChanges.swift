@@ -100,9 +100,9 @@ struct PageChanges {
         }
         if let occupant {
             guard !skips(remote, as: occupant.item) else { return }
-            if let twin = try applier.twin(of: occupant, since: remote.version, reader) {
-                guard !skips(remote, as: twin.item) else { return }
-                try writer.settle(occupant.item, inPlaceOf: twin)
+            if let lookalike = try applier.lookalike(of: occupant, since: remote.version, reader) {
+                guard !skips(remote, as: lookalike.item) else { return }
+                try writer.settle(occupant.item, inPlaceOf: lookalike)
                 return try meet(remote, container: container, isPinned: isPinned)
             }
             let record = try reader.existing(occupant.item)

@@ -55,7 +55,7 @@ extension RemoteApplier {
         var isSettled = false
         if let found, !mutations.isActive(id) {
             if try await isExcluded(id) { return true }
-            switch try await pool.engine({ try self.settleWithTwin(known) }) {
+            switch try await pool.engine({ try self.settleWithLookalike(known) }) {
             case .hasNone: break
             case .isSettled: return true
             case .isUnsure:

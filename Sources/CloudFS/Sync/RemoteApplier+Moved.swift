@@ -6,17 +6,17 @@
 extension RemoteApplier {
     /// What an item has replaced here that may be the item itself, as its old place has another
     /// version.
-    func twin(
+    func lookalike(
         of known: BaseRecord,
         since version: ItemVersion,
         _ reader: CatalogReader
     ) throws -> BaseRecord? {
         guard !hasStableIDs, version.content != known.version.content else { return nil }
-        return try reader.replacedTwin(of: known.item)
+        return try reader.replacedLookalike(of: known.item)
     }
 
     /// Whether what an item has replaced here may be the item itself.
-    enum Twin: Sendable {
+    enum Lookalike: Sendable {
         case hasNone
         /// It has that one's place now.
         case isSettled
@@ -26,14 +26,14 @@ extension RemoteApplier {
 
     /// Leaves a file where the cloud has what it replaced, as its old place has nothing any more;
     /// blocks on the disk.
-    func settleWithTwin(_ known: BaseRecord) throws(CloudFSError) -> Twin {
+    func settleWithLookalike(_ known: BaseRecord) throws(CloudFSError) -> Lookalike {
         guard !hasStableIDs else { return .hasNone }
         return try catalog.write { writer in
             guard try writer.reader.base(of: known.item) == known,
-                let twin = try writer.reader.replacedTwin(of: known.item)
+                let lookalike = try writer.reader.replacedLookalike(of: known.item)
             else { return .hasNone }
-            guard !mutations.isActive(twin.item) else { return .isUnsure }
-            try writer.settle(known.item, inPlaceOf: twin)
+            guard !mutations.isActive(lookalike.item) else { return .isUnsure }
+            try writer.settle(known.item, inPlaceOf: lookalike)
             return .isSettled
         }
     }
@@ -45,7 +45,7 @@ extension Uploader {
     ///
     /// - Precondition: Listings hear of the deletion already.
     /// - Throws: `cancelled` if another item has its place by now.
-    func staysForTwin(_ base: BaseRecord) async throws(CloudFSError) -> Bool {
+    func staysForLookalike(_ base: BaseRecord) async throws(CloudFSError) -> Bool {
         let moved = try await pool.engine {
             try self.catalog.read { try self.moved(over: base, $0) }
         }
@@ -55,7 +55,7 @@ extension Uploader {
             try self.catalog.write { writer in
                 guard let now = try self.moved(over: base, writer.reader), now.base == moved.base
                 else { throw CloudFSError(.cancelled, "it was changed meanwhile", item: id) }
-                try writer.settle(id, inPlaceOf: now.twin)
+                try writer.settle(id, inPlaceOf: now.lookalike)
             }
         }
         refreshBase(of: id)
@@ -67,7 +67,7 @@ extension Uploader {
     private struct Moved: Sendable {
         var base: BaseRecord
         var path: RemotePath
-        var twin: BaseRecord
+        var lookalike: BaseRecord
     }
 
     private func moved(over base: BaseRecord, _ reader: CatalogReader) throws -> Moved? {
@@ -76,10 +76,10 @@ extension Uploader {
         }
         guard !applier.hasStableIDs, let parent = base.parent,
             let heir = try reader.child(base.name, of: parent),
-            let twin = try reader.replacedTwin(of: heir.id), twin.item == base.item,
+            let lookalike = try reader.replacedLookalike(of: heir.id), lookalike.item == base.item,
             let own = try reader.base(of: heir.id), let path = try reader.remotePath(of: heir.id)
         else { return nil }
-        return Moved(base: own, path: path, twin: twin)
+        return Moved(base: own, path: path, lookalike: lookalike)
     }
 
     private func isThere(

@@ -179,11 +179,12 @@ extension Uploader {
         let (path, base) = try remotePath(facts)
         mutations.begin(id, at: facts.places)
         defer { mutations.end(id, at: facts.places) }
-        guard try await !staysForTwin(base) else { return true }
+        guard try await !staysForLookalike(base) else { return true }
         var isEdited = false
         do throws(CloudFSError) {
             try await provider.delete(path, base: base.version)
         } catch  where error.code == .notFound {
+            try await requireFolder(of: path, id)
             logger.debug("deleted on both sides", metadata: ["item.id": "\(id)"])
         } catch  where error.code == .remoteChanged || error.code == .notEmpty {
             isEdited = true
@@ -197,6 +198,19 @@ extension Uploader {
         // The edit wins: what is there comes back as an item of its own.
         if isEdited, let parent = base.parent { feed.hint([parent]) }
         return true
+    }
+
+    /// Makes sure that what is not found is gone: with a folder that was moved elsewhere it is
+    /// there, and would come back from there if nobody knew that it was removed.
+    ///
+    /// - Throws: `notFound` if its folder is not where it was.
+    private func requireFolder(of path: RemotePath, _ id: ItemID) async throws(CloudFSError) {
+        guard !path.parent.isRoot else { return }
+        do throws(CloudFSError) {
+            _ = try await provider.item(at: path.parent)
+        } catch  where error.code == .notFound || error.code == .notDirectory {
+            throw CloudFSError(.notFound, "its folder is not where it was", item: id, cause: error)
+        }
     }
 
     /// Lets the cloud have what was removed here while it was excluded; it is shown again as the
