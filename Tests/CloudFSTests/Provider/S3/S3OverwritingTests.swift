@@ -13,9 +13,9 @@ import Testing
         isInParts: Bool
     ) async throws {
         let bench = try await Bench.make(server.settings)
-        var settings = Bench.settings
-        if isInParts { settings.longestCopy = 0 }
-        let provider = try await bench.provider(settings: settings)
+        let provider = try await bench.provider(
+            settings: Bench.settings(copyingInParts: isInParts)
+        )
         let base = try await Bench.upload([1], to: "a", of: provider).version
         let gate = FakeS3Gate()
         // Servers without conditions leave a window of one request: it comes after the last look.
@@ -48,9 +48,8 @@ import Testing
         let bench = try await Bench.make(server.settings)
         bench.fake.put("d/a", "a")
         bench.fake.put("d/b", "b")
-        var settings = Bench.settings
+        var settings = Bench.settings(copyingInParts: isInParts)
         settings.parallelLooks = 1
-        if isInParts { settings.longestCopy = 0 }
         let provider = try await bench.provider(settings: settings)
         let base = try await provider.item(at: Bench.path("d")).version
         let gate = FakeS3Gate()

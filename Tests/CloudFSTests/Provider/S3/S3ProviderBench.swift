@@ -153,6 +153,15 @@ struct S3ProviderBench {
 
     // MARK: - Providers
 
+    /// Those of every provider here.
+    ///
+    /// - Parameter isInParts: Whether every copy is made in parts, as those of 5 GiB are.
+    static func settings(copyingInParts isInParts: Bool) -> S3ProviderSettings {
+        var settings = Self.settings
+        if isInParts { settings.longestCopy = 0 }
+        return settings
+    }
+
     /// A provider that is connected.
     func provider(
         device: String = "one",

@@ -58,9 +58,9 @@ import Testing
         isInParts: Bool
     ) async throws {
         let bench = try await Bench.make(server.settings)
-        var settings = Bench.settings
-        if isInParts { settings.longestCopy = 0 }
-        let provider = try await bench.provider(settings: settings)
+        let provider = try await bench.provider(
+            settings: Bench.settings(copyingInParts: isInParts)
+        )
         let base = try await Bench.upload([1], to: "a", of: provider).version
         let kind: FakeS3RequestKind = isInParts ? .completeUpload : .copy
         let outcome = try await bench.losing(kind, of: "b") {
