@@ -27,11 +27,13 @@ final class Precedence: Sendable {
     enum Work: Sendable {
         case comparison
         case upload
+        /// A look at what listings left out.
+        case closeLook
 
         /// How long one piece of it waits at most.
         fileprivate var limit: Duration {
             switch self {
-            case .comparison: .seconds(1)
+            case .comparison, .closeLook: .seconds(1)
             // Somebody saved it, and another device may wait.
             case .upload: .milliseconds(200)
             }
@@ -85,11 +87,19 @@ final class Precedence: Sendable {
 
     /// Whether others go first now.
     func isDue(for work: Work) -> Bool {
-        if work == .upload { return isRecent(lastUse) }
-        // It may be this very comparison that a program waits for.
-        if awaited.withLock({ !$0.isEmpty }) { return false }
-        if isRecent(lastListing, Self.listingRest) { return false }
-        return isRecent(lastUse) || isRecent(lastUpload)
+        let isUsed = isRecent(lastUse)
+        switch work {
+        case .upload: return isUsed
+        case .comparison:
+            // It may be this very comparison that a program waits for, or brings what it wants next.
+            return !isListing && (isUsed || isRecent(lastUpload))
+        case .closeLook: return isListing || isUsed || isRecent(lastUpload)
+        }
+    }
+
+    /// Whether a program goes through folders that nobody listed before.
+    private var isListing: Bool {
+        awaited.withLock { !$0.isEmpty } || isRecent(lastListing, Self.listingRest)
     }
 
     private func isRecent(

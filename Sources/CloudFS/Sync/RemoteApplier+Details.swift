@@ -38,7 +38,7 @@ extension RemoteApplier {
                 }
             }
             guard let end = sketches.last else { break }
-            if sketches.count > Self.fewDetails { await precedence.giveWay(with: .comparison) }
+            if sketches.count > Self.fewDetails { await precedence.giveWay(with: .closeLook) }
             guard try await look(at: sketches, of: listing, &hasOthers) else { break }
             last = end.name.bytes
         }
