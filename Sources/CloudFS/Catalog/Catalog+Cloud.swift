@@ -290,10 +290,11 @@ extension CatalogWriter {
     /// changed here: then ours is sent, together with the attributes that were not.
     ///
     /// A folder keeps its own time: in the cloud it changes with everything that is sent there.
-    /// The time of a file is that of its bytes, and newer ones keep theirs.
+    /// The time of a file is that of its bytes, and newer ones keep theirs. What is shown already
+    /// is no change, of which anybody should hear or which the item's `ctime` should tell.
     ///
     /// - Parameter isSame: Whether the bytes here are the cloud's, whatever is noted of them.
-    /// - Returns: Whether anything was taken over.
+    /// - Returns: Whether anything is shown that was not before.
     @discardableResult
     func takeOverMetadata(
         of remote: RemoteItem,
@@ -305,14 +306,17 @@ extension CatalogWriter {
         guard !record.hasChangedMetadata else {
             return try mergeAttributes(of: remote, for: id)
         }
+        let shown = record.item.metadata
         let keepsTime =
             record.item.kind == .folder || (record.hasChangedContent && !isSame)
-        try setMetadata(
-            of: id,
-            permissions: remote.metadata.permissions,
-            modified: keepsTime ? nil : remote.metadata.modified,
-            at: now
-        )
+        let modified = keepsTime ? shown.modified : remote.metadata.modified
+        let permissions = remote.metadata.permissions
+        if permissions == shown.permissions, modified == shown.modified,
+            try reader.attributes(of: id) == remote.attributes
+        {
+            return false
+        }
+        try setMetadata(of: id, permissions: permissions, modified: modified, at: now)
         try replaceAttributes(with: remote.attributes, of: id)
         return true
     }

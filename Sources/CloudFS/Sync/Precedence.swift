@@ -4,7 +4,8 @@ import Synchronization
 ///
 /// All need the same cores and the catalog's one writer. Background work asks between small
 /// pieces; it is held back, but never stopped. While a program goes through folders that nobody
-/// listed before, comparisons go on: they bring what it wants next.
+/// listed before, comparisons go on: they bring what it wants next. Closer looks at what they
+/// brought do not.
 final class Precedence: Sendable {
     /// When a program last asked for something, in nanoseconds of `Clocks.elapsed`.
     private let lastUse = Atomic<Int64>(.min)
@@ -91,7 +92,7 @@ final class Precedence: Sendable {
         switch work {
         case .upload: return isUsed
         case .comparison:
-            // It may be this very comparison that a program waits for, or brings what it wants next.
+            // It may be this very one that a program waits for, or that brings what it wants next.
             return !isListing && (isUsed || isRecent(lastUpload))
         case .closeLook: return isListing || isUsed || isRecent(lastUpload)
         }

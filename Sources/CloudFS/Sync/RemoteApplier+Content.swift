@@ -329,7 +329,9 @@ extension RemoteApplier {
             let dropped = try packages.drop(record, newName: remote.name, writer)
             try writer.dropContent(of: record)
             try writer.setSize(remote.size, of: id)
-            try writer.takeOverMetadata(of: remote, for: id, at: files.clocks.now())
+            let now = files.clocks.now()
+            try writer.touch(id, at: now)
+            try writer.takeOverMetadata(of: remote, for: id, at: now)
             if let base { try writer.setBase(base) }
             try writer.clearNewer(of: id)
             if try writer.reader.effectivePolicy(of: id) == .pinned {
@@ -359,7 +361,9 @@ extension RemoteApplier {
             if try writer.reader.item(withDocument: remote.documentID) == nil {
                 try writer.setDocument(remote.documentID, of: id)
             }
-            try writer.takeOverMetadata(of: remote, for: id, at: files.clocks.now())
+            let now = files.clocks.now()
+            try writer.touch(id, at: now)
+            try writer.takeOverMetadata(of: remote, for: id, at: now)
             try writer.removeOwnerFile(id)
         }
         return ([.content(id)], files.reload(&state, id))

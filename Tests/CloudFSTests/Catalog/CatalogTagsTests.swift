@@ -89,19 +89,46 @@ import Testing
         #expect(found?.map(\.item) == [ItemID(2)])
     }
 
-    // MARK: - Attributes that both sides changed
+    // MARK: - Attributes from the cloud
 
-    private static func remote(_ attributes: [String: [UInt8]]) throws -> RemoteItem {
+    private static func remote(
+        _ attributes: [String: [UInt8]],
+        _ metadata: ItemMetadata = CatalogFixture.metadata
+    ) throws -> RemoteItem {
         RemoteItem(
             id: RemoteID("r"),
             documentID: .random(),
             name: try ItemName("one"),
             kind: .file,
             size: 0,
-            metadata: CatalogFixture.metadata,
+            metadata: metadata,
             version: ItemVersion(content: "2", metadata: "2"),
             attributes: attributes
         )
+    }
+
+    @Test func `what is shown already is no change`() throws {
+        let one = try fixture.addFile("one")
+        let later = Timestamp(seconds: CatalogFixture.now.seconds + 1, nanoseconds: 0)
+        func takesOver(_ remote: RemoteItem) throws -> Bool {
+            try fixture.catalog.write { writer in
+                let before = try writer.reader.existing(one).item.changed
+                let isNews = try writer.takeOverMetadata(of: remote, for: one, at: later)
+                #expect(try writer.reader.existing(one).item.changed == (isNews ? later : before))
+                return isNews
+            }
+        }
+        #expect(try !takesOver(Self.remote([:])))
+        #expect(try takesOver(Self.remote(["user.x": [1]])))
+        #expect(try !takesOver(Self.remote(["user.x": [1]])))
+        #expect(try takesOver(Self.remote(["user.x": [2]])))
+        #expect(try takesOver(Self.remote([:])))
+        var metadata = CatalogFixture.metadata
+        metadata.permissions = 0o600
+        #expect(try takesOver(Self.remote([:], metadata)))
+        metadata.modified = later
+        #expect(try takesOver(Self.remote([:], metadata)))
+        #expect(try !takesOver(Self.remote([:], metadata)))
     }
 
     @Test func `of attributes both sides changed tags are merged, and ours is kept`() throws {

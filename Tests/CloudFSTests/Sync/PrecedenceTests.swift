@@ -46,6 +46,22 @@ import Testing
         #expect(precedence.isDue(for: .comparison))
     }
 
+    @Test func `what listings left out is asked for after them`() {
+        precedence.noteListing()
+        #expect(precedence.isDue(for: .closeLook) && !precedence.isDue(for: .comparison))
+        clock.advance(by: .milliseconds(200))
+        #expect(!precedence.isDue(for: .closeLook))
+        precedence.beginWaiting(for: ItemID(7))
+        #expect(precedence.isDue(for: .closeLook))
+        precedence.endWaiting(for: ItemID(7))
+        for note in [precedence.noteUse, precedence.noteUpload] {
+            note()
+            #expect(precedence.isDue(for: .closeLook))
+            clock.advance(by: .milliseconds(10))
+            #expect(!precedence.isDue(for: .closeLook))
+        }
+    }
+
     @Test func `a comparison that a program waits for is not held back by it`() {
         precedence.noteUse()
         let (folder, other) = (ItemID(7), ItemID(8))

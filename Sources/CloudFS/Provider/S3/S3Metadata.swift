@@ -89,6 +89,9 @@ enum S3Metadata {
     }
 
     /// Metadata with what is not said filled in: whoever mounts owns it, and the server's time.
+    ///
+    /// That is of whole seconds, as a HEAD tells it: the fraction that a listing may tell would be
+    /// gone again after the first look or read.
     static func metadata(
         _ headers: [String: String],
         kind: ItemKind,
@@ -99,7 +102,8 @@ enum S3Metadata {
             permissions: mode(headers).map { UInt16($0 & 0o777) } ?? usual,
             userID: headers["uid"].flatMap { UInt32($0) } ?? ItemMetadata.keptID,
             groupID: headers["gid"].flatMap { UInt32($0) } ?? ItemMetadata.keptID,
-            modified: headers["mtime"].flatMap(moment) ?? lastModified
+            modified: headers["mtime"].flatMap(moment)
+                ?? Timestamp(seconds: lastModified.seconds, nanoseconds: 0)
         )
     }
 

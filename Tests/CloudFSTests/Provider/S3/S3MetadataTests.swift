@@ -31,6 +31,12 @@ import Testing
         #expect(S3Metadata.kind(["mode": "41471"]) == .symlink)
     }
 
+    @Test func `the server's time is of whole seconds, in listings too`() {
+        let listed = Timestamp(seconds: 1_700_000_000, nanoseconds: 123_000_000)
+        let metadata = S3Metadata.metadata([:], kind: .file, lastModified: listed)
+        #expect(metadata.modified == Self.written)
+    }
+
     @Test func `what rclone wrote is read`() {
         let headers = ["mtime": "2006-01-02T15:04:05.999999999Z", "mode": "100640"]
         #expect(S3Metadata.kind(headers) == .file)
