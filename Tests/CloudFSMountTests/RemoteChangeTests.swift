@@ -45,6 +45,33 @@ struct RemoteChangeTests {
         }
     }
 
+    @Test func `ctime moves with what the cloud replaces, also where nothing else does`()
+        async throws
+    {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("file", "1111")
+                try cloud.makeSymlink("link", target: "aaaa")
+            }
+        ) { drive in
+            let set = "touch -h -d 2001-02-03T04:05:06Z '\(drive.cloud.path)'/*"
+            _ = try await Shell.script(set)
+            try await eventually("the times are known", within: Self.soon) {
+                try await drive.run("stat -c %Y file link") == "981173106\n981173106"
+            }
+            #expect(try await drive.text("file") == "1111")
+            let before = try await drive.run("stat -c %z file link").split(separator: "\n")
+            _ = try await Shell.script(
+                "cd '\(drive.cloud.path)' && printf 22222 > file && ln -sfn bbbb link && \(set)"
+            )
+            try await eventually("the new ones are there", within: Self.soon) {
+                try await drive.run("cat file; readlink link") == "22222bbbb"
+            }
+            let after = try await drive.run("stat -c %z file link").split(separator: "\n")
+            #expect(zip(before, after).allSatisfy { $0 < $1 } && after.count == 2)
+        }
+    }
+
     @Test func `a file replaced in the cloud by rename is the same item`() async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("file", "old") }) { drive in
             #expect(try await drive.text("file") == "old")

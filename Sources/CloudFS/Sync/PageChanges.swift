@@ -238,6 +238,7 @@ struct PageChanges {
         try applyMetadata(remote, to: record.id)
         if let target = remote.linkTarget, target != record.item.linkTarget {
             try writer.setLinkTarget(target, of: record.id)
+            try writer.touch(record.id, at: applier.files.clocks.now())
             result.changes.append(.content(record.id))
         }
         try writer.setBase(self.base(of: record.id, remote))
