@@ -80,6 +80,22 @@ struct S3MovedTests {
         }
     }
 
+    /// A folder without a marker is gone with the last object in it.
+    @Test(arguments: S3TestServers.all)
+    func `what is removed here and by another tool is removed, and nothing is left to send`(
+        server: S3TestServer
+    ) async throws {
+        try await withDrive(server) { drive, rclone in
+            try await drive.mustDo(["pause"])
+            try await drive.run("rm -r old new/other; mkdir kept")
+            _ = try await rclone("purge", "old/")
+            _ = try await rclone("deletefile", "new/other")
+            try await drive.mustDo(["resume"])
+            try await drive.drain()
+            #expect(try await drive.run("ls") == "kept\nnew")
+        }
+    }
+
     /// Two files of the same bytes, which are not one.
     @Test(arguments: S3TestServers.all, [true, false])
     func `a file that is moved over an equal one is moved`(

@@ -161,6 +161,20 @@ struct WritingMetadataTests {
         }
     }
 
+    @Test(.onMounts) func `a folder keeps bits that no cloud has when it is moved there`()
+        async throws
+    {
+        try await TestDrive.with { drive in
+            try await drive.run("mkdir shared; chmod 3775 shared; echo x > shared/file")
+            try await drive.drain()
+            try await drive.run("mv shared moved")
+            try await drive.drain()
+            #expect(try drive.cloud.paths() == ["moved", "moved/file"])
+            try await drive.run("mkdir moved/below")
+            #expect(try await drive.run("stat -c %a moved moved/below") == "3775\n2755")
+        }
+    }
+
     @Test func `chmod and times are exact, and change nothing else`() async throws {
         try await TestDrive.with(
             prepare: Filling { cloud in

@@ -310,7 +310,10 @@ extension CatalogWriter {
         let keepsTime =
             record.item.kind == .folder || (record.hasChangedContent && !isSame)
         let modified = keepsTime ? shown.modified : remote.metadata.modified
-        let permissions = remote.metadata.permissions
+        // No cloud has more than these bits. A folder keeps its own; what is somebody else's file
+        // by now must not.
+        let kept = record.item.kind == .folder ? shown.permissions & 0o7000 : 0
+        let permissions = remote.metadata.permissions | kept
         if permissions == shown.permissions, modified == shown.modified,
             try reader.attributes(of: id) == remote.attributes
         {

@@ -287,6 +287,7 @@ extension RemoteApplier {
         let base = (state.base ?? BaseRecord(of: id, in: folder, remote)).with(remote)
         let isWritten = state.direct != nil
         let length = state.length
+        let hadUnsavedChange = state.hasUnsavedChange
         try catalog.write { writer in
             try writer.setBase(base)
             if let length { try writer.setSize(length, of: id) }
@@ -296,12 +297,10 @@ extension RemoteApplier {
             if try writer.reader.item(withDocument: remote.documentID) == nil {
                 try writer.setDocument(remote.documentID, of: id)
             }
-            try writer.takeOverMetadata(
-                of: remote,
-                for: id,
-                isSame: true,
-                at: files.clocks.now()
-            )
+            let now = files.clocks.now()
+            // What was written has moved the time of change for whoever has looked.
+            if hadUnsavedChange { try writer.touch(id, at: now) }
+            try writer.takeOverMetadata(of: remote, for: id, isSame: true, at: now)
         }
         state.base = base
         let seen = state.direct?.seen
