@@ -141,7 +141,8 @@ final class DriveNews: Sendable {
     ) throws -> Story? {
         switch change {
         case .listed: return nil
-        case .attributes(let id): return try story(.attributes, of: id, reader)
+        case .attributes(let id), .state(let id):
+            return try story(.attributes, of: id, reader)
         case .content(let id): return try story(.changed, of: id, reader)
         case .entryAppeared(let parent, let name):
             let item = try reader.child(name.bytes, of: parent)

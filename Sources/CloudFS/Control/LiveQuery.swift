@@ -86,7 +86,8 @@ final class LiveQuery: Sendable {
             for change in changes {
                 switch change {
                 case .listed: pending.isListing = true
-                case .attributes(let id), .content(let id): pending.items.insert(id)
+                case .attributes(let id), .state(let id), .content(let id):
+                    pending.items.insert(id)
                 case .entryAppeared(let parent, let name), .entryReplaced(let parent, let name):
                     pending.names.append((parent, name))
                 case .entryVanished(let parent, let name, let id):

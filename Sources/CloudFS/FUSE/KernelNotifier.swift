@@ -18,7 +18,7 @@ extension ItemChange {
     /// The item or folder whose notifications must stay in order with those of this change.
     var orderKey: ItemID {
         switch self {
-        case .attributes(let id), .content(let id), .listed(let id): id
+        case .attributes(let id), .state(let id), .content(let id), .listed(let id): id
         case .entryAppeared(let parent, _), .entryReplaced(let parent, _): parent
         case .entryVanished(let parent, _, _): parent
         }
@@ -28,7 +28,7 @@ extension ItemChange {
     /// name, so its times and kept listing are dropped explicitly.
     var notifications: [KernelNotification] {
         switch self {
-        case .listed:
+        case .listed, .state:
             []
         case .attributes(let id):
             [.attributes(id)]

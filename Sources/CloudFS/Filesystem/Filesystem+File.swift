@@ -356,7 +356,7 @@ extension Filesystem {
     /// Takes the content file back from the kernel after a close, if it was the last.
     private func conceal(_ file: OpenFile) {
         do throws(CloudFSError) {
-            if try files.conceal(file) { hub.publish([.attributes(file.id)]) }
+            if try files.conceal(file) { hub.publish([.state(file.id)]) }
         } catch {
             logger.error(
                 "it is not known whether a closed file is mapped",

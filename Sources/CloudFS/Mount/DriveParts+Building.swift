@@ -233,7 +233,7 @@ extension DesktopThumbnails {
     func notice(_ changes: [ItemChange]) {
         for change in changes {
             switch change {
-            case .attributes(let id), .content(let id): noticeChanged(id)
+            case .attributes(let id), .state(let id), .content(let id): noticeChanged(id)
             case .entryAppeared(let parent, _), .entryReplaced(let parent, _):
                 noticeAppeared(in: parent)
             case .entryVanished(let parent, let name, let item):
@@ -248,7 +248,7 @@ extension ItemChange {
     /// The item whose content may be here now, or another.
     var changedItem: ItemID? {
         switch self {
-        case .attributes(let id), .content(let id): id
+        case .attributes(let id), .state(let id), .content(let id): id
         case .entryAppeared, .entryVanished, .entryReplaced, .listed: nil
         }
     }

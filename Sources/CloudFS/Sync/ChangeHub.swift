@@ -4,6 +4,8 @@ import Synchronization
 enum ItemChange: Sendable, Hashable {
     /// Size, times, mode or attributes changed.
     case attributes(ItemID)
+    /// Nothing that the kernel keeps: whether it was sent, for example.
+    case state(ItemID)
     /// The bytes changed too. The engine never publishes that while the item has a handle.
     case content(ItemID)
     case entryAppeared(parent: ItemID, name: ItemName)
@@ -16,7 +18,7 @@ enum ItemChange: Sendable, Hashable {
     /// Whether names of the folder came, went or changed their item.
     func changesEntries(of folder: ItemID) -> Bool {
         switch self {
-        case .attributes, .content, .listed: false
+        case .attributes, .state, .content, .listed: false
         case .entryAppeared(let parent, _), .entryVanished(let parent, _, _),
             .entryReplaced(let parent, _):
             parent == folder
@@ -26,7 +28,7 @@ enum ItemChange: Sendable, Hashable {
     /// Whether a name came, went or changed its item.
     var changesNames: Bool {
         switch self {
-        case .attributes, .content, .listed: false
+        case .attributes, .state, .content, .listed: false
         case .entryAppeared, .entryVanished, .entryReplaced: true
         }
     }

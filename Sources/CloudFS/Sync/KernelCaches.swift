@@ -44,7 +44,7 @@ final class KernelCaches: Sendable {
     func noteChanged(_ changes: [ItemChange]) {
         for change in changes {
             switch change {
-            case .attributes, .content, .listed: continue
+            case .attributes, .state, .content, .listed: continue
             case .entryAppeared(let parent, _), .entryReplaced(let parent, _),
                 .entryVanished(let parent, _, _):
                 noteChanged(parent)

@@ -207,6 +207,7 @@ struct PageChanges {
             try applyMetadata(remote, to: id)
             if base.version.isSketch, try reader.item(withDocument: remote.documentID) == nil {
                 try writer.setDocument(remote.documentID, of: id)
+                result.changes.append(.state(id))
             }
             try writer.setBase(self.base(of: id, remote))
         case .restore:
@@ -311,6 +312,7 @@ struct PageChanges {
     private mutating func takeFor(_ local: ItemRecord, _ remote: RemoteItem) throws {
         try writer.setBase(base(of: local.id, remote))
         try writer.setDocument(remote.documentID, of: local.id)
+        result.changes.append(.state(local.id))
         try applyMetadata(remote, to: local.id)
     }
 

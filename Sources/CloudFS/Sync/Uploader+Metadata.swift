@@ -42,7 +42,7 @@ extension Uploader {
             modified: item.metadata.modified
         )
         // In some clouds it is another version of the content, too.
-        defer { applier.hub.publish([.attributes(id)]) }
+        defer { applier.hub.publish([.state(id)]) }
         try await pool.engine { try self.note(sent) }
         return try await sending(sent, .metadataSent) { () async throws(CloudFSError) in
             try await provider.setMetadata(update, at: path, base: base.version)

@@ -161,10 +161,13 @@ extension Uploader {
 
     /// Takes over what an answer tells beside what was sent: somebody else may have changed it, and
     /// with the version that is known now no listing tells it any more.
-    func learn(_ remote: RemoteItem, of id: ItemID, _ writer: CatalogWriter) throws {
+    ///
+    /// - Returns: Whether anything is shown that was not before.
+    @discardableResult
+    func learn(_ remote: RemoteItem, of id: ItemID, _ writer: CatalogWriter) throws -> Bool {
         // What a sketch leaves out is asked for later.
-        guard !remote.isSketch else { return }
-        try writer.takeOverMetadata(of: remote, for: id, at: clocks.now())
+        guard !remote.isSketch else { return false }
+        return try writer.takeOverMetadata(of: remote, for: id, at: clocks.now())
     }
 
     /// Two items want each other's place: one moves to a name of its own for a moment.
@@ -184,7 +187,7 @@ extension Uploader {
         do throws(CloudFSError) {
             try await provider.delete(path, base: base.version)
         } catch  where error.code == .notFound {
-            try await requireFolder(of: path, id)
+            try await requireFolder(of: base, at: path)
             logger.debug("deleted on both sides", metadata: ["item.id": "\(id)"])
         } catch  where error.code == .remoteChanged || error.code == .notEmpty {
             isEdited = true
@@ -203,14 +206,25 @@ extension Uploader {
     /// Makes sure that what is not found is gone: with a folder that was moved elsewhere it is
     /// there, and would come back from there if nobody knew that it was removed.
     ///
+    /// Where items have no ids of their own, what comes from there is another item anyhow, and a
+    /// folder may go with the last item in it.
+    ///
     /// - Throws: `notFound` if its folder is not where it was.
-    private func requireFolder(of path: RemotePath, _ id: ItemID) async throws(CloudFSError) {
-        guard !path.parent.isRoot else { return }
-        do throws(CloudFSError) {
-            _ = try await provider.item(at: path.parent)
-        } catch  where error.code == .notFound || error.code == .notDirectory {
-            throw CloudFSError(.notFound, "its folder is not where it was", item: id, cause: error)
+    private func requireFolder(
+        of base: BaseRecord,
+        at path: RemotePath
+    ) async throws(CloudFSError) {
+        guard applier.hasStableIDs, !path.parent.isRoot, let parent = base.parent else { return }
+        let known = try await pool.engine {
+            try self.catalog.read { try $0.base(of: parent)?.remoteID }
         }
+        do throws(CloudFSError) {
+            if try await provider.item(at: path.parent).id == known { return }
+        } catch  where error.code == .notFound || error.code == .notDirectory {
+            // As if another folder were there.
+        }
+        await feed.hintParent(of: parent)
+        throw CloudFSError(.notFound, "its folder is not where it was", item: base.item)
     }
 
     /// Lets the cloud have what was removed here while it was excluded; it is shown again as the
@@ -365,13 +379,15 @@ extension Uploader {
         attributes: [String: [UInt8]]? = nil,
         learning remote: RemoteItem? = nil
     ) throws(CloudFSError) -> Bool {
-        let goesOn = try file.state.withLock { state throws(CloudFSError) -> Bool in
+        let (goesOn, isNews) = try file.state.withLock {
+            state throws(CloudFSError) -> (Bool, Bool) in
             try files.observe(&state, file.id)
             let isTrue = state.changeCount == sent?.changeCount && state.writesInFlight == 0
             // While a program may write, a crash must find the item dirty.
             let isFinal = isTrue && state.direct == nil
             let length = state.length
-            let (isSame, goesOn, newBase) = try catalog.write { writer in
+            let (isSame, goesOn, newBase, isNews) = try catalog.write { writer in
+                var isNews = false
                 let isSame = try writer.recordBase(
                     base,
                     replacing: expected,
@@ -384,12 +400,13 @@ extension Uploader {
                     }
                     try writer.clearMetadataChanged(file.id, unlessAfter: changed)
                     if let attributes { try writer.noteSent(attributes, of: file.id) }
-                    if let remote { try self.learn(remote, of: file.id, writer) }
+                    if let remote { isNews = try self.learn(remote, of: file.id, writer) }
                 }
                 return (
                     isSame,
                     try self.goesOn(file.id, hasNothingToSend: isSame && isTrue, writer),
-                    try writer.reader.base(of: file.id)
+                    try writer.reader.base(of: file.id),
+                    isNews
                 )
             }
             state.base = newBase
@@ -399,9 +416,9 @@ extension Uploader {
                 state.direct?.agreed = newBase?.version.content
             }
             if isSame, isFinal { state.isDirty = false }
-            return goesOn
+            return (goesOn, isNews)
         }
-        applier.hub.publish([.attributes(file.id)])
+        applier.hub.publish([isNews ? .attributes(file.id) : .state(file.id)])
         try FaultPoint.uploadStored.pass()
         return goesOn
     }
