@@ -153,7 +153,14 @@ import Testing
     func `what a proxy does not find while the server is away is not gone`(
         hidesListings: Bool
     ) async throws {
-        let page = "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n\r\n"
+        let page = """
+            HTTP/1.1 404 Not Found\r
+            Content-Type: text/plain\r
+            Content-Length: 0\r
+            Connection: close\r
+            \r
+
+            """
         try await Self.requireAway(
             .raw(Array(page.utf8)),
             hidesListings: hidesListings,
