@@ -41,6 +41,17 @@ struct KernelRequestTests {
         }
     }
 
+    /// Nothing counted would look like nothing asked.
+    @Test func `what was never seen is asked for, and counted`() async throws {
+        try await TestDrive.with(prepare: Self.filling) { drive in
+            let asked = try await KernelRequests.count(of: drive.path) {
+                try await drive.run("ls all/0 > /dev/null")
+            }
+            #expect(asked["OPENDIR"] == 1 && asked["READDIRPLUS"] == 1)
+            #expect(asked["LOOKUP", default: 0] >= 2)
+        }
+    }
+
     @Test(arguments: ["find all -printf '%s %m %T@\\n'", "ls -lR all", "du -s all"])
     func `going through what is known asks for folders to be opened only`(
         script: String
