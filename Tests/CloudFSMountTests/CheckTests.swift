@@ -187,4 +187,16 @@ struct CheckTests {
             try await drive.run("mv \"$CLOUD.away\" \"$CLOUD\"")
         }
     }
+
+    @Test func `it asks a cloud that was out of reach a moment ago`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.filled)) { drive in
+            try await drive.run("find . > /dev/null; mv \"$CLOUD\" \"$CLOUD.away\"")
+            try await drive.mount.stop()
+            let again = try await drive.again()
+            try await UnreachableTests.untilOffline(again)
+            try await again.run("mv \"$CLOUD.away\" \"$CLOUD\"")
+            let result = try await again.cloudfs(["check"])
+            #expect(result.status == 0, "\(result)")
+        }
+    }
 }

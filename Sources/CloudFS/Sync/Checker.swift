@@ -74,11 +74,17 @@ struct Checker: Sendable {
 
     func page(from position: Position, _ options: Options) async throws(CloudFSError) -> Page {
         switch position {
-        case .catalog: try await checkCatalog()
+        case .catalog: try await begin(options)
         case .items(let last): try await checkItems(after: last, options)
         case .content: try await checkStore(options)
         case .folders(let last): try await checkFolders(after: last, options)
         }
+    }
+
+    /// Whoever asks now is told whether the cloud can be reached now, not when it was tried last.
+    private func begin(_ options: Options) async throws(CloudFSError) -> Page {
+        if !options.isQuick, !feed.connection.isOnline { try await feed.connect() }
+        return try await checkCatalog()
     }
 
     private func checkCatalog() async throws(CloudFSError) -> Page {
