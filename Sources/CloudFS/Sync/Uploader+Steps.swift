@@ -35,7 +35,7 @@ extension Uploader {
         }
     }
 
-    private var mutations: RemoteMutations { applier.mutations }
+    var mutations: RemoteMutations { applier.mutations }
 
     private func wantedPath(_ facts: OutboxFacts) throws(CloudFSError) -> RemotePath {
         guard let folder = facts.folderPath, let place = facts.facts.place else {
@@ -175,65 +175,6 @@ extension Uploader {
         let (path, _) = try remotePath(facts)
         let name = try ItemName(OutboxFacts.asidePrefix + facts.record.item.documentID.description)
         return try await move(id, facts, to: path.parent.appending(name), inPlace: false)
-    }
-
-    /// - Returns: Whether to go on with the next step.
-    private func delete(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
-        let (path, base) = try remotePath(facts)
-        mutations.begin(id, at: facts.places)
-        defer { mutations.end(id, at: facts.places) }
-        guard try await !staysForLookalike(base) else { return true }
-        var isEdited = false
-        do throws(CloudFSError) {
-            try await provider.delete(path, base: base.version)
-        } catch  where error.code == .notFound {
-            try await requireFolder(of: base, at: path)
-            logger.debug("deleted on both sides", metadata: ["item.id": "\(id)"])
-        } catch  where error.code == .remoteChanged || error.code == .notEmpty {
-            isEdited = true
-            logger.notice(
-                "the cloud has an edit of what was deleted here; it comes back",
-                metadata: ["item.id": "\(id)", "error": "\(error)"]
-            )
-        }
-        try await FaultPoint.deleteSent.passInTask()
-        try await pool.engine { try self.catalog.write { try $0.removeBase(of: id) } }
-        // The edit wins: what is there comes back as an item of its own.
-        if isEdited, let parent = base.parent { feed.hint([parent]) }
-        return true
-    }
-
-    /// Makes sure that what is not found is gone: with a folder that was moved elsewhere it is
-    /// there, and would come back from there if nobody knew that it was removed.
-    ///
-    /// Where items have no ids of their own, what comes from there is another item anyhow, and a
-    /// folder may go with the last item in it.
-    ///
-    /// - Throws: `notFound` if its folder is not where it was.
-    private func requireFolder(
-        of base: BaseRecord,
-        at path: RemotePath
-    ) async throws(CloudFSError) {
-        guard applier.hasStableIDs, !path.parent.isRoot, let parent = base.parent else { return }
-        let known = try await pool.engine {
-            try self.catalog.read { try $0.base(of: parent)?.remoteID }
-        }
-        do throws(CloudFSError) {
-            if try await provider.item(at: path.parent).id == known { return }
-        } catch  where error.code == .notFound || error.code == .notDirectory {
-            // As if another folder were there.
-        }
-        await feed.hintParent(of: parent)
-        throw CloudFSError(.notFound, "its folder is not where it was", item: base.item)
-    }
-
-    /// Lets the cloud have what was removed here while it was excluded; it is shown again as the
-    /// cloud has it.
-    private func leaveToCloud(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool
-    {
-        try await pool.engine { try self.catalog.write { try $0.removeBase(of: id) } }
-        if let parent = facts.base?.parent { feed.hint([parent]) }
-        return true
     }
 
     // MARK: - Content

@@ -6,8 +6,6 @@ import Logging
 /// known, listings leave the item out, as while the request runs; and the cloud is asked what
 /// became of it before anything else is sent.
 extension Uploader {
-    private var mutations: RemoteMutations { applier.mutations }
-
     /// Takes up the requests that the last process left unanswered; before listings begin.
     func takeUpUnheard() throws(CloudFSError) {
         let all = try catalog.read { try $0.allSent() }
