@@ -245,4 +245,31 @@ struct WritingContentTests {
             )
         }
     }
+    /// The kernel keeps what it was told while the file was open.
+    @Test(arguments: [[], ["--no-passthrough"]])
+    func `blocks are those on the disk, whenever they are asked for`(
+        options: [String]
+    ) async throws {
+        try await TestDrive.with(options) { drive in
+            try await drive.python(
+                """
+                def blocks(name): return os.stat(name).st_blocks * 512
+                file = os.open("new", os.O_WRONLY | os.O_CREAT)
+                os.write(file, bytes(1_000_000))
+                assert 1_000_000 <= blocks(file) < 2_000_000, blocks(file)
+                os.utime(file, (1, 2))
+                blocks(file)
+                os.close(file)
+                assert 1_000_000 <= blocks("new") < 2_000_000, blocks("new")
+                file = os.open("new", os.O_WRONLY | os.O_APPEND)
+                os.write(file, bytes(1_000_000))
+                blocks(file)
+                os.close(file)
+                assert 2_000_000 <= blocks("new") < 3_000_000, blocks("new")
+                """
+            )
+            try await drive.drain()
+            try await drive.python("assert os.stat(\"new\").st_blocks * 512 >= 2_000_000")
+        }
+    }
 }

@@ -183,8 +183,14 @@ final class Filesystem: Sendable {
         }
         return file.state.withLock { state in
             guard state.isLoaded else { return nil }
+            var allocated: Int64?
             do throws(CloudFSError) {
                 try files.observe(&state, item.id)
+                if let direct = state.direct {
+                    allocated = direct.seen.allocated
+                } else if state.isDirty {
+                    allocated = try state.content?.facts().allocated
+                }
             } catch {
                 logger.error(
                     "the content of an open file cannot be looked at",
@@ -196,7 +202,7 @@ final class Filesystem: Sendable {
                 modified: state.modified,
                 changed: state.changed,
                 accessed: state.accessed,
-                allocated: state.direct?.seen.allocated,
+                allocated: allocated,
                 isMappable: state.direct?.isMappable == true
             )
         }
