@@ -79,6 +79,34 @@ struct S3FaultTests {
         }
     }
 
+    /// What a listing does not tell is first heard of with its bytes.
+    @Test func `the time of an object is right as soon as it was read, and while it is open`()
+        async throws
+    {
+        let server = try await FakeS3Server.start()
+        for number in 0..<200 {
+            let key = FakeS3Key(Array("prefix/many/\(number)".utf8))
+            _ = server.put(key, "bytes", metadata: ["mtime": "1111111111.5"])
+        }
+        server.add(FakeS3Fault(.wait(FakeS3Gate()), count: nil, on: .head))
+        try await TestDrive.with(options: Self.options(server)) { drive in
+            try await drive.python(
+                """
+                os.listdir("many")
+                file = os.open("many/150", os.O_RDONLY)
+                assert os.fstat(file).st_mtime > 1_600_000_000
+                os.read(file, 10)
+                end = time.monotonic() + 5
+                while os.fstat(file).st_mtime != 1_111_111_111.5:
+                    assert time.monotonic() < end, os.fstat(file)
+                    time.sleep(0.05)
+                os.close(file)
+                assert os.stat("many/150").st_mtime == 1_111_111_111.5
+                """
+            )
+        }
+    }
+
     @Test func `regression: a large file whose move was interrupted is nobody else's`()
         async throws
     {

@@ -139,7 +139,7 @@ final class Filesystem: Sendable {
     /// What `stat` shows; for a file in use its live size and times.
     func attributes(of record: ItemRecord) -> Attributes {
         let live = liveExtent(of: record.item)
-        let record = live == nil ? upToDate(record) : record
+        let record = live?.modified == nil ? upToDate(record) : record
         let item = record.item
         // The content of what is shown as a folder is nobody's to see.
         let size = item.isPackage ? 0 : live?.size ?? item.size
@@ -159,10 +159,10 @@ final class Filesystem: Sendable {
         )
     }
 
-    /// The record of a file that is not in use, as the catalog has it now.
+    /// The record of a file that is not being changed, as the catalog has it now.
     ///
-    /// It may have been in use when the record was read: what was written is in neither, if it was
-    /// let go of in between. Only files with changes can have been.
+    /// It may have been when the record was read: what was written is in neither, if it was let go
+    /// of or sent in between. Only files with changes can have been.
     private func upToDate(_ record: ItemRecord) -> ItemRecord {
         guard record.item.kind == .file, record.hasChangedContent else { return record }
         do throws(CloudFSError) {
@@ -199,7 +199,7 @@ final class Filesystem: Sendable {
             }
             return LiveExtent(
                 size: state.size,
-                modified: state.modified,
+                modified: state.isDirty ? state.modified : nil,
                 changed: state.changed,
                 accessed: state.accessed,
                 allocated: allocated,
@@ -210,7 +210,8 @@ final class Filesystem: Sendable {
 
     private struct LiveExtent {
         var size: Int64
-        var modified: Timestamp
+        /// That of bytes which the cloud does not have; else the catalog knows it.
+        var modified: Timestamp?
         var changed: Timestamp
         var accessed: Timestamp?
         /// Bytes on this machine's disk, if the catalog may not know.
