@@ -23,6 +23,8 @@ final class Program: Sendable {
         var longestRest: Duration
         /// Bytes of one block of a file.
         var blockByteCount: Int
+        /// Whether folders are removed with all in them, and not only once they are empty.
+        var removesTrees: Bool
     }
 
     init(

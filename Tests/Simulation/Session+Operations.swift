@@ -210,8 +210,24 @@ extension Session {
         let place = try await somewhere()
         guard let item = try await something(in: place) else { return }
         guard item.kind == .folder else { return try await unlink(item.name, in: place) }
+        if program.plan.removesTrees { try await removeAll(in: item, of: place) }
         try await ask("rmdir \(place.path)/\(item.name)") {
             try $0.removeFolder(item.name, from: place.id, caller: caller)
+        }
+    }
+
+    /// As `rm -r` does it: it takes what is there when it looks, from the bottom up.
+    private func removeAll(in folder: Found, of place: Place) async throws {
+        let here = Place(id: folder.id, path: "\(place.path)/\(folder.name)")
+        for child in try await children(of: folder.id) {
+            guard child.kind == .folder else {
+                try await unlink(child.name, in: here)
+                continue
+            }
+            try await removeAll(in: child, of: here)
+            try await ask("rmdir \(here.path)/\(child.name)") {
+                try $0.removeFolder(child.name, from: here.id, caller: caller)
+            }
         }
     }
 

@@ -17,6 +17,8 @@ final class Story: Sendable {
 
     /// From here on the cloud of every fourth seed folds names.
     private static let firstFolding: UInt64 = 1_000_000
+    /// From here on programs remove whole folders.
+    private static let firstRemovingTrees: UInt64 = 50_000_000
 
     init(_ simulation: Simulation, folder: String) {
         self.simulation = simulation
@@ -45,7 +47,8 @@ final class Story: Sendable {
         let plan = Program.Plan(
             operations: min([5, 10, 15, 25][draw(4)], limits.operations),
             longestRest: [.milliseconds(20), .seconds(1), .seconds(5)][draw(3)],
-            blockByteCount: draw(12) == 0 ? 32 << 10 : 16
+            blockByteCount: draw(12) == 0 ? 32 << 10 : 16,
+            removesTrees: simulation.seed >= Self.firstRemovingTrees
         )
         var devices: [Device] = []
         var programs: [Program] = []
