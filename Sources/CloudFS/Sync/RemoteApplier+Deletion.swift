@@ -21,6 +21,21 @@ extension RemoteApplier {
         return unsure
     }
 
+    /// Whether a folder is still where it was listed, and so lacks what the listing lacked. Somebody
+    /// may have put another one there.
+    func isPlace(_ path: RemotePath, of folder: ItemID) async throws(CloudFSError) -> Bool {
+        let (current, base) = try await pool.engine {
+            try self.catalog.read { (try $0.remotePath(of: folder), try $0.base(of: folder)) }
+        }
+        guard current == path else { return false }
+        guard hasStableIDs, !path.isRoot else { return true }
+        do throws(CloudFSError) {
+            return try await provider.item(at: path).id == base?.remoteID
+        } catch  where error.code == .notFound || error.code == .notDirectory {
+            return false
+        }
+    }
+
     /// How many items would go, counting what is in folders.
     func count(_ candidates: [BaseRecord]) async throws(CloudFSError) -> Int {
         try await pool.engine {

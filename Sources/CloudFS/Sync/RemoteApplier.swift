@@ -43,6 +43,8 @@ final class RemoteApplier: Sendable {
         var doubted: [ItemID] = []
         /// What the catalog has and the listing lacks; it may have moved elsewhere.
         var missing: [BaseRecord] = []
+        /// Where the folder was when it was listed.
+        var path = RemotePath.root
         /// Whether items are known by their names only.
         var hasSketches = false
         /// What the cloud has there and was left out, because this machine was changing it.
@@ -135,6 +137,7 @@ final class RemoteApplier: Sendable {
         let complete = listing
         let missing = try await pool.engine { try self.finish(complete) }
         var outcome = complete.outcome
+        outcome.path = complete.path
         outcome.missing =
             missing?.filter { !mutations.blurs($0.item, at: $0.place, since: mark) } ?? []
         outcome.isStale = missing == nil && complete.isFirst
