@@ -21,8 +21,9 @@ extension RemoteApplier {
         return unsure
     }
 
-    /// Whether a folder is still where it was listed, and so lacks what the listing lacked. Somebody
-    /// may have put another one there.
+    /// Whether a folder is still where it was listed, and so lacks what the listing lacked.
+    ///
+    /// Somebody may have put another one there.
     func isPlace(_ path: RemotePath, of folder: ItemID) async throws(CloudFSError) -> Bool {
         let (current, base) = try await pool.engine {
             try self.catalog.read { (try $0.remotePath(of: folder), try $0.base(of: folder)) }
