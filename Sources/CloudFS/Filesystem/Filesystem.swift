@@ -199,7 +199,7 @@ final class Filesystem: Sendable {
             }
             return LiveExtent(
                 size: state.size,
-                modified: state.isDirty ? state.modified : nil,
+                modified: state.isDirty || !state.isContent(of: item) ? state.modified : nil,
                 changed: state.changed,
                 accessed: state.accessed,
                 allocated: allocated,
@@ -210,7 +210,8 @@ final class Filesystem: Sendable {
 
     private struct LiveExtent {
         var size: Int64
-        /// That of bytes which the cloud does not have; else the catalog knows it.
+        /// That of bytes which the cloud does not have, or which the item got meanwhile; else the
+        /// catalog knows it.
         var modified: Timestamp?
         var changed: Timestamp
         var accessed: Timestamp?

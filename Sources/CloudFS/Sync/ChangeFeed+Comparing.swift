@@ -42,7 +42,7 @@ extension ChangeFeed {
                 running -= 1
                 switch listing.result {
                 case .success(let outcome):
-                    missing.append(Missing(listing.folder, outcome))
+                    missing.append(Missing(folder: listing.folder, items: outcome.missing))
                     queue += outcome.unlisted
                     if outcome.hasSketches, depth == .few { sketched.append(listing.folder) }
                 case .failure(let error)
@@ -119,7 +119,7 @@ extension ChangeFeed {
         guard let gone = try await applier.takeOverDeparted(id), let folder = gone.parent else {
             return
         }
-        var missing = [Missing(folder: folder, items: [gone], path: nil)]
+        var missing = [Missing(folder: folder, items: [gone])]
         if applier.hasStableIDs {
             try await scanUnlisted(isPatient: false)
             missing = withoutSkipped(missing)
@@ -155,11 +155,9 @@ extension ChangeFeed {
     }
 
     /// What the complete listing of a folder lacks.
-    fileprivate struct Missing: Sendable {
+    private struct Missing: Sendable {
         var folder: ItemID
         var items: [BaseRecord]
-        /// Where the folder was; `nil` if it was not listed.
-        var path: RemotePath?
     }
 
     /// Leaves out for now what was seen in another folder, whose listing had to skip it.
@@ -167,9 +165,8 @@ extension ChangeFeed {
         let skipped = self.skipped
         guard !skipped.isEmpty else { return missing }
         let sure = missing.map { listing in
-            var sure = listing
-            sure.items.removeAll { skipped.contains($0.remoteID) }
-            return sure
+            let items = listing.items.filter { !skipped.contains($0.remoteID) }
+            return Missing(folder: listing.folder, items: items)
         }
         for (all, left) in zip(missing, sure) where left.items.count < all.items.count {
             noteBlurred(all.folder)
@@ -184,29 +181,21 @@ extension ChangeFeed {
     }
 
     private func remove(_ listing: Missing) async throws(CloudFSError) {
-        var listing = listing
-        let going = try await applier.count(listing.items)
+        var items = listing.items
+        let going = try await applier.count(items)
         if try await isMost(going) {
             logger.warning(
                 "more than half of the items are gone from the cloud; looking once more",
                 metadata: ["items": "\(going)"]
             )
             try await connect()
-            let outcome = try await list(listing.folder, depth: .names, isFresh: true)
-            listing = Missing(listing.folder, outcome)
-        }
-        if let path = listing.path, try await !applier.isPlace(path, of: listing.folder) {
-            // Known in time from the folder above, or looked for again.
-            await hintParent(of: listing.folder)
-            return noteFailed([listing.folder])
+            items = try await list(listing.folder, depth: .names, isFresh: true).missing
         }
         logger.debug(
             "items are gone from the cloud",
-            metadata: [
-                "folder.id": "\(listing.folder)", "items": "\(listing.items.map(\.item))",
-            ]
+            metadata: ["folder.id": "\(listing.folder)", "items": "\(items.map(\.item))"]
         )
-        for folder in try await applier.remove(listing.items) { noteBlurred(folder) }
+        for folder in try await applier.remove(items) { noteBlurred(folder) }
     }
 
     /// Whether so many items are more than half of all, and not few.
@@ -216,11 +205,5 @@ extension ChangeFeed {
             try self.catalog.read { try $0.residencyTotals().items }
         }
         return count > total / 2
-    }
-}
-
-extension ChangeFeed.Missing {
-    fileprivate init(_ folder: ItemID, _ outcome: RemoteApplier.Outcome) {
-        self.init(folder: folder, items: outcome.missing, path: outcome.path)
     }
 }

@@ -69,6 +69,11 @@ final class ChangeFeed: Sendable {
     /// Whether the whole container was compared since the connection was made.
     var hasCompared: Bool { state.withLock { $0.compared == $0.occasions } }
 
+    /// Whether everything was compared, and what was heard of since is being looked at no longer.
+    var hasCaughtUp: Bool {
+        state.withLock { $0.compared == $0.occasions && $0.hints.isEmpty && !$0.isFollowing }
+    }
+
     /// Whether nothing that was heard of the cloud waits to be compared.
     var isCurrent: Bool {
         state.withLock {
@@ -325,6 +330,7 @@ final class ChangeFeed: Sendable {
                 do throws(CloudFSError) {
                     let outcome = try await self.applier.refresh(folder, depth: depth)
                     self.note(outcome, of: folder)
+                    if outcome.isElsewhere { await self.hintParent(of: folder) }
                     try await self.lookWhereTheyAre()
                     return .success(outcome)
                 } catch {
@@ -345,9 +351,9 @@ final class ChangeFeed: Sendable {
         noteSkipped(outcome.skipped, in: folder)
         if outcome.isBlurred { noteBlurred(folder) }
         if !outcome.doubted.isEmpty { hint(outcome.doubted) }
-        // Nothing tells when what hides something is gone.
-        guard outcome.hasHidden else { return failed.forget(folder) }
-        noteFailed([folder])
+        // Nothing tells when what hides something is gone, or where the folder is.
+        let isDone = !outcome.hasHidden && !outcome.isElsewhere
+        if isDone { failed.forget(folder) } else { noteFailed([folder]) }
     }
 
     private func followHints() async {

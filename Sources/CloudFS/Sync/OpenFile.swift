@@ -127,6 +127,11 @@ final class OpenFile: Sendable {
         /// Set while programs may write the content without the drive being asked.
         var direct: DirectWriting?
 
+        /// Whether a record that was read a moment ago is of the content that is here now.
+        func isContent(of item: Item) -> Bool {
+            size == item.size && generation == item.content.generation
+        }
+
         /// Whether the catalog calls it dirty only because programs may write it: the cloud has
         /// what they wrote so far.
         ///

@@ -21,17 +21,22 @@ extension RemoteApplier {
         return unsure
     }
 
-    /// Whether a folder is still where it was listed, and so lacks what the listing lacked.
-    ///
-    /// Somebody may have put another one there.
-    func isPlace(_ path: RemotePath, of folder: ItemID) async throws(CloudFSError) -> Bool {
-        let (current, base) = try await pool.engine {
-            try self.catalog.read { (try $0.remotePath(of: folder), try $0.base(of: folder)) }
+    /// Whether it was the folder that was listed, which then lacks what the listing lacked, and not
+    /// another one that somebody has put in its place.
+    func isOfFolder(_ listing: Listing) async throws(CloudFSError) -> Bool {
+        let (current, policy) = try await pool.engine {
+            try self.catalog.read {
+                (
+                    try $0.remotePath(of: listing.folder),
+                    try $0.effectivePolicy(of: listing.folder)
+                )
+            }
         }
-        guard current == path else { return false }
-        guard hasStableIDs, !path.isRoot else { return true }
+        guard current == listing.path else { return false }
+        // What is excluded is not followed, and nothing in it is removed.
+        guard hasStableIDs, !listing.path.isRoot, policy != .excluded else { return true }
         do throws(CloudFSError) {
-            return try await provider.item(at: path).id == base?.remoteID
+            return try await provider.item(at: listing.path).id == listing.remoteID
         } catch  where error.code == .notFound || error.code == .notDirectory {
             return false
         }

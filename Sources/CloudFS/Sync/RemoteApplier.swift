@@ -43,8 +43,6 @@ final class RemoteApplier: Sendable {
         var doubted: [ItemID] = []
         /// What the catalog has and the listing lacks; it may have moved elsewhere.
         var missing: [BaseRecord] = []
-        /// Where the folder was when it was listed.
-        var path = RemotePath.root
         /// Whether items are known by their names only.
         var hasSketches = false
         /// What the cloud has there and was left out, because this machine was changing it.
@@ -55,6 +53,8 @@ final class RemoteApplier: Sendable {
         var hasHidden = false
         /// Whether the folder was on its way in the cloud, so that nothing is known of it yet.
         var isStale = false
+        /// Whether another folder was listed, which somebody has put in this one's place.
+        var isElsewhere = false
     }
 
     var catalog: Catalog { files.catalog }
@@ -137,12 +137,16 @@ final class RemoteApplier: Sendable {
         let complete = listing
         let missing = try await pool.engine { try self.finish(complete) }
         var outcome = complete.outcome
-        outcome.path = complete.path
         outcome.missing =
             missing?.filter { !mutations.blurs($0.item, at: $0.place, since: mark) } ?? []
         outcome.isStale = missing == nil && complete.isFirst
         outcome.isBlurred =
             !outcome.skipped.isEmpty || outcome.missing.count != missing?.count
+        if !outcome.missing.isEmpty, try await !isOfFolder(complete) {
+            outcome.missing = []
+            outcome.isElsewhere = true
+            logger.debug("another folder is there", metadata: ["folder.id": "\(folder)"])
+        }
         return outcome
     }
 
@@ -150,6 +154,8 @@ final class RemoteApplier: Sendable {
     struct Listing: Sendable {
         let folder: ItemID
         let path: RemotePath
+        /// What the cloud called it.
+        var remoteID: RemoteID?
         let depth: Depth
         let mark: UInt64
         /// Whether the folder was never listed completely before.
@@ -197,6 +203,7 @@ final class RemoteApplier: Sendable {
                 Listing(
                     folder: folder,
                     path: path,
+                    remoteID: try reader.base(of: folder)?.remoteID,
                     depth: depth,
                     mark: mark,
                     isFirst: !record.isListed,

@@ -1,4 +1,5 @@
 import Logging
+import Synchronization
 
 /// Sending removals.
 extension Uploader {
@@ -12,7 +13,11 @@ extension Uploader {
         do throws(CloudFSError) {
             try await provider.delete(path, base: base.version)
         } catch  where error.code == .notFound {
-            try await requireFolder(of: base, at: path)
+            guard try await isGone(base, from: path) else {
+                let soon = clocks.now() + Self.newsTime
+                try await pool.engine { try self.catalog.write { try $0.postpone(id, until: soon) } }
+                return false
+            }
             logger.debug("deleted on both sides", metadata: ["item.id": "\(id)"])
         } catch  where error.code == .remoteChanged || error.code == .notEmpty {
             isEdited = true
@@ -28,37 +33,54 @@ extension Uploader {
         return true
     }
 
-    /// Makes sure that what is not found is gone: with a folder that was moved elsewhere it is
-    /// there, and would come back from there if nobody knew that it was removed.
+    /// Whether what is not found is gone: with a folder that was moved elsewhere it is there, and
+    /// would come back from there if nobody knew that it was removed.
     ///
     /// Where items have no ids of their own, what comes from there is another item anyhow, and a
     /// folder may go with the last item in it.
     ///
-    /// - Throws: `notFound` if it is not known yet where its folder is, or whether it is anywhere.
-    private func requireFolder(
-        of base: BaseRecord,
-        at path: RemotePath
-    ) async throws(CloudFSError) {
-        guard applier.hasStableIDs else { return }
+    /// - Returns: `false` if that is not known yet.
+    /// - Throws: `notFound` if its folder is not where it was, and a listing tells where it is.
+    private func isGone(
+        _ base: BaseRecord,
+        from path: RemotePath
+    ) async throws(CloudFSError) -> Bool {
+        guard applier.hasStableIDs else { return true }
         var (next, place) = (base.parent, path.parent)
-        var isWithFolder = false
+        var lost: ItemID?
         while let folder = next, !place.isRoot {
             let (known, isKept) = try await pool.engine {
                 try self.catalog.read { (try $0.base(of: folder), try $0.isKept(folder)) }
             }
-            if try await isThere(known, at: place) { break }
+            if try await isThere(known, at: place) {
+                _ = lostFolders.withLock { $0.removeValue(forKey: folder) }
+                break
+            }
             guard !isKept else {
                 await feed.hintParent(of: folder)
                 throw CloudFSError(.notFound, "its folder is not where it was", item: base.item)
             }
             // Removed here as well, so no listing of what is above it looks for it.
-            isWithFolder = true
-            (next, place) = (known?.parent, place.parent)
+            (lost, next, place) = (folder, known?.parent, place.parent)
         }
-        // Had that one been moved, a listing of where it is would have found it.
-        guard !isWithFolder || feed.hasCompared else {
-            throw CloudFSError(.notFound, "its folder may be elsewhere", item: base.item)
+        return lost.map(isNowhere) ?? true
+    }
+
+    /// How long news of a move may be on its way, while the cloud is in reach.
+    private static let newsTime = Duration.seconds(2)
+    private static let mostLost = 1_000
+
+    /// Whether a folder that was removed here, and is not where it was, is nowhere: had it been
+    /// moved, a listing of where it is would have found it.
+    private func isNowhere(_ folder: ItemID) -> Bool {
+        let now = clocks.elapsed()
+        let since = lostFolders.withLock { lost in
+            if lost[folder] == nil, lost.count >= Self.mostLost { lost = [:] }
+            let since = lost[folder] ?? now
+            lost[folder] = since
+            return since
         }
+        return feed.hasCaughtUp && now - since >= Self.newsTime
     }
 
     /// Whether the cloud has a folder where it is known to be, and not another one.

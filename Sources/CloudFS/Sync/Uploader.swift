@@ -25,6 +25,8 @@ final class Uploader: Sendable {
 
     private let state = Mutex(State())
     let reservations = Mutex(PathReservations())
+    /// Since when folders that were removed here are not where they were in the cloud.
+    let lostFolders = Mutex<[ItemID: Duration]>([:])
     /// More than are sent at once, as others meanwhile read, flush and tell of what they sent: to a
     /// bucket that takes two requests one after the other, which many share.
     private static let parallelItems = 96
