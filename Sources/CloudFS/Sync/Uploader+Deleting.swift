@@ -15,7 +15,9 @@ extension Uploader {
         } catch  where error.code == .notFound {
             guard try await isGone(base, from: path) else {
                 let soon = clocks.now() + Self.newsTime
-                try await pool.engine { try self.catalog.write { try $0.postpone(id, until: soon) } }
+                try await pool.engine {
+                    try self.catalog.write { try $0.postpone(id, until: soon) }
+                }
                 return false
             }
             logger.debug("deleted on both sides", metadata: ["item.id": "\(id)"])
