@@ -5,6 +5,15 @@ import Testing
 /// seems to be removed.
 @Suite(.onMounts, .printingLogs, .notingIssues)
 struct RemovedTwiceTests {
+    /// Mounts a drive again that was paused: what waits is sent before the cloud was compared.
+    private static func sendingAtOnce(_ drive: TestDrive) async throws -> TestDrive {
+        let sql = "DELETE FROM setting WHERE key = 'paused'; UPDATE outbox SET not_before = 0"
+        let catalog = "\(drive.mount.state)/catalog.sqlite"
+        let result = try await Shell.run(["sqlite3", catalog, sql])
+        try #require(result.status == 0, "\(result)")
+        return try await drive.again()
+    }
+
     /// The deletion may be sent before anybody knows where the folder is.
     @Test func `what was removed before its folder was moved elsewhere stays removed`()
         async throws
@@ -20,10 +29,7 @@ struct RemovedTwiceTests {
             try await drive.run("rm folder/deep/[0-9]*")
             try await drive.mount.stop()
             try drive.cloud.rename("folder", to: "elsewhere")
-            let sql = "DELETE FROM setting WHERE key = 'paused'; UPDATE outbox SET not_before = 0"
-            let catalog = "\(drive.mount.state)/catalog.sqlite"
-            #expect(try await Shell.run(["sqlite3", catalog, sql]).status == 0)
-            let again = try await drive.again()
+            let again = try await Self.sendingAtOnce(drive)
             try await eventually("the folder is where it was moved to") {
                 try await again.names() == ["elsewhere"]
             }
@@ -34,6 +40,7 @@ struct RemovedTwiceTests {
             )
         }
     }
+
     /// Nobody lists a folder that was removed here, so nobody hears that one in it is gone.
     @Test(arguments: [false, true])
     func `what was removed here is sent though another device removed a folder in it`(
@@ -60,6 +67,7 @@ struct RemovedTwiceTests {
             }
         }
     }
+
     @Test func `a folder that was removed here with all in it stays removed where it was moved to`()
         async throws
     {
@@ -74,10 +82,7 @@ struct RemovedTwiceTests {
             try await drive.run("rm -r folder")
             try await drive.mount.stop()
             try drive.cloud.rename("folder/deep", to: "elsewhere")
-            let sql = "DELETE FROM setting WHERE key = 'paused'; UPDATE outbox SET not_before = 0"
-            let catalog = "\(drive.mount.state)/catalog.sqlite"
-            #expect(try await Shell.run(["sqlite3", catalog, sql]).status == 0)
-            let again = try await drive.again()
+            let again = try await Self.sendingAtOnce(drive)
             try await eventually("nothing of it is left in the cloud", within: .seconds(20)) {
                 try drive.cloud.paths() == ["other"]
             }
@@ -85,6 +90,7 @@ struct RemovedTwiceTests {
             #expect(try await again.names() == ["other"])
         }
     }
+
     /// Folders are compared in the order in which they came to be, some at a time: this one long
     /// before the one that it is in now.
     @Test func `a folder whose place another one has taken loses nothing`() async throws {

@@ -44,6 +44,9 @@ final class ChangeFeed: Sendable {
         var hasBegun = false
         /// How many list folders that nobody listed before.
         var firstListings = 0
+
+        var hasCompared: Bool { compared == occasions }
+        var hasCaughtUp: Bool { hasCompared && hints.isEmpty && !isFollowing }
     }
 
     var catalog: Catalog { applier.catalog }
@@ -67,18 +70,14 @@ final class ChangeFeed: Sendable {
     }
 
     /// Whether the whole container was compared since the connection was made.
-    var hasCompared: Bool { state.withLock { $0.compared == $0.occasions } }
+    var hasCompared: Bool { state.withLock { $0.hasCompared } }
 
-    /// Whether everything was compared, and what was heard of since is being looked at no longer.
-    var hasCaughtUp: Bool {
-        state.withLock { $0.compared == $0.occasions && $0.hints.isEmpty && !$0.isFollowing }
-    }
+    /// The same, and whether nothing that was heard of since waits to be compared.
+    var hasCaughtUp: Bool { state.withLock { $0.hasCaughtUp } }
 
-    /// Whether nothing that was heard of the cloud waits to be compared.
+    /// The same, and whether nothing is being listed or has failed.
     var isCurrent: Bool {
-        state.withLock {
-            $0.compared == $0.occasions && $0.hints.isEmpty && !$0.isFollowing && $0.flights.isEmpty
-        } && failed.isEmpty
+        state.withLock { $0.hasCaughtUp && $0.flights.isEmpty } && failed.isEmpty
     }
 
     /// Notes that everything must be compared, also if a comparison is under way.

@@ -35,8 +35,13 @@ extension RemoteApplier {
         guard current == listing.path else { return false }
         // What is excluded is not followed, and nothing in it is removed.
         guard hasStableIDs, !listing.path.isRoot, policy != .excluded else { return true }
+        return try await isThere(listing.remoteID, at: listing.path)
+    }
+
+    /// Whether the cloud has an item where it was known to be, and not another one.
+    func isThere(_ id: RemoteID?, at path: RemotePath) async throws(CloudFSError) -> Bool {
         do throws(CloudFSError) {
-            return try await provider.item(at: listing.path).id == listing.remoteID
+            return try await provider.item(at: path).id == id
         } catch  where error.code == .notFound || error.code == .notDirectory {
             return false
         }

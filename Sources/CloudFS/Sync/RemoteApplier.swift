@@ -434,13 +434,9 @@ final class RemoteApplier: Sendable {
         }
         guard let path else { return true }
         do throws(CloudFSError) {
-            return try await provider.item(at: path).id != base.remoteID
-        } catch {
-            switch error.code {
-            case .notFound, .notDirectory: return true
-            case .internalFailure: return nil
-            default: throw error
-            }
+            return try await !isThere(base.remoteID, at: path)
+        } catch  where error.code == .internalFailure {
+            return nil
         }
     }
 }

@@ -1,5 +1,4 @@
 import Logging
-import Synchronization
 
 /// Sending removals.
 extension Uploader {
@@ -54,8 +53,8 @@ extension Uploader {
             let (known, isKept) = try await pool.engine {
                 try self.catalog.read { (try $0.base(of: folder), try $0.isKept(folder)) }
             }
-            if try await isThere(known, at: place) {
-                _ = lostFolders.withLock { $0.removeValue(forKey: folder) }
+            if try await applier.isThere(known?.remoteID, at: place) {
+                lostFolders.noteFound(folder)
                 break
             }
             guard !isKept else {
@@ -70,31 +69,12 @@ extension Uploader {
 
     /// How long news of a move may be on its way, while the cloud is in reach.
     private static let newsTime = Duration.seconds(2)
-    private static let mostLost = 1_000
 
     /// Whether a folder that was removed here, and is not where it was, is nowhere: had it been
     /// moved, a listing of where it is would have found it.
     private func isNowhere(_ folder: ItemID) -> Bool {
-        let now = clocks.elapsed()
-        let since = lostFolders.withLock { lost in
-            if lost[folder] == nil, lost.count >= Self.mostLost { lost = [:] }
-            let since = lost[folder] ?? now
-            lost[folder] = since
-            return since
-        }
-        return feed.hasCaughtUp && now - since >= Self.newsTime
-    }
-
-    /// Whether the cloud has a folder where it is known to be, and not another one.
-    private func isThere(
-        _ folder: BaseRecord?,
-        at place: RemotePath
-    ) async throws(CloudFSError) -> Bool {
-        do throws(CloudFSError) {
-            return try await provider.item(at: place).id == folder?.remoteID
-        } catch  where error.code == .notFound || error.code == .notDirectory {
-            return false
-        }
+        let time = lostFolders.noteLost(folder, at: clocks.elapsed())
+        return time >= Self.newsTime && feed.hasCaughtUp
     }
 
     /// Lets the cloud have what was removed here while it was excluded; it is shown again as the

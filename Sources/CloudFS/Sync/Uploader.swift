@@ -25,8 +25,7 @@ final class Uploader: Sendable {
 
     private let state = Mutex(State())
     let reservations = Mutex(PathReservations())
-    /// Since when folders that were removed here are not where they were in the cloud.
-    let lostFolders = Mutex<[ItemID: Duration]>([:])
+    let lostFolders = LostFolders(limit: 10_000)
     /// More than are sent at once, as others meanwhile read, flush and tell of what they sent: to a
     /// bucket that takes two requests one after the other, which many share.
     private static let parallelItems = 96
