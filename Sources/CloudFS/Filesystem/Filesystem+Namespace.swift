@@ -252,10 +252,7 @@ extension Filesystem {
         let notBefore = notBefore
         let record = try catalog.write { writer in
             let folder = try writer.reader.existing(parent)
-            try Self.requireFolder(folder)
-            guard try writer.reader.name(of: parent) != nil || parent == .root else {
-                throw CloudFSError(.notFound, "the folder was deleted", item: parent)
-            }
+            try Self.requirePlace(folder, writer.reader)
             guard try writer.reader.child(name.bytes, of: parent) == nil else {
                 throw CloudFSError(.exists, "\(name) exists already", item: parent)
             }

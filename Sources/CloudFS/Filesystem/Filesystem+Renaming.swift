@@ -199,7 +199,7 @@ extension Filesystem {
         _ reader: CatalogReader
     ) throws {
         let target = try reader.existing(folder)
-        try requireFolder(target)
+        try requirePlace(target, reader)
         guard target.item.container == record.item.container else {
             throw CloudFSError(.crossContainer, "the folder is in another container", item: folder)
         }
@@ -211,6 +211,16 @@ extension Filesystem {
             "a folder cannot be moved into itself",
             item: record.id
         )
+    }
+
+    /// Makes sure that something can be put into a folder.
+    ///
+    /// The kernel may not have heard yet that another device has removed it.
+    static func requirePlace(_ folder: ItemRecord, _ reader: CatalogReader) throws {
+        try requireFolder(folder)
+        guard try reader.isKept(folder.id) else {
+            throw CloudFSError(.notFound, "the folder was deleted", item: folder.id)
+        }
     }
 
     /// Makes a package of a folder that gets a package's name.
