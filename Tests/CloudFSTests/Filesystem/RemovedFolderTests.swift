@@ -30,6 +30,20 @@ struct RemovedFolderTests {
             caller: caller
         )
         filesystem.release(opened.handle)
+        // The cloud has it: its row stays until the removal was sent.
+        try filesystem.catalog.write { writer in
+            try writer.setBase(
+                BaseRecord(
+                    item: gone,
+                    parent: .root,
+                    name: folder.bytes,
+                    remoteID: RemoteID("folder"),
+                    version: ItemVersion(content: "1", metadata: "1"),
+                    size: 0,
+                    modified: Timestamp(nanoseconds: 0)
+                )
+            )
+        }
         try filesystem.removeFolder(folder, from: .root, caller: caller)
         let error = #expect(throws: CloudFSError.self) {
             try filesystem.rename(file, in: .root, to: file, in: gone, mode: mode, caller: caller)
