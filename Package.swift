@@ -146,8 +146,11 @@ if Context.environment["CLOUDFS_SIMULATION"] != nil {
                 "CSimulation",
                 "CloudFS",
                 "CloudFSTestSupport",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             path: "Tests/Simulation"
         ),

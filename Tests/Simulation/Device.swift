@@ -7,7 +7,7 @@ import Synchronization
 final class Device: Sendable {
     let name: String
     let link: NetworkLink
-    private let cloud: SimulatedCloud
+    private let cloud: any SimulatedCloud
     private let ledger: Ledger
     private let folder: String
 
@@ -28,7 +28,7 @@ final class Device: Sendable {
         name: String,
         seed: UInt64,
         folder: String,
-        cloud: SimulatedCloud,
+        cloud: any SimulatedCloud,
         link: NetworkLink,
         ledger: Ledger
     ) {
@@ -56,14 +56,12 @@ final class Device: Sendable {
     func start() throws {
         let number = state.withLock { $0.number }
         try StateCopy.makeFolder(path(number))
-        let provider = SimulatedProvider(cloud, over: link) { [name] text in
-            Trace.note("\(name)>cloud", text())
-        }
         let life = Life(
             device: name,
             number: number,
             directory: path(number),
-            provider: provider,
+            cloud: cloud,
+            link: link,
             onFailure: { [name, ledger] in ledger.find("\(name): \($0)") },
             onFault: { [weak self] life, point in self?.reach(point, in: life) }
         )

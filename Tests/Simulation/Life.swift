@@ -12,9 +12,11 @@ final class Life: Sendable {
     let device: String
     let number: Int
     let directory: String
-    let provider: SimulatedProvider
+    private let cloud: any SimulatedCloud
+    private let link: NetworkLink
     private let hasEnded = Atomic(false)
     private let drive = Mutex<(parts: DriveParts, task: Task<Void, Never>)?>(nil)
+    private let access = Mutex<Access?>(nil)
     /// Called at each of the engine's fault points.
     private let onFault: @Sendable (Life, String) -> Void
     /// Told of failures that no engine should have.
@@ -27,14 +29,16 @@ final class Life: Sendable {
         device: String,
         number: Int,
         directory: String,
-        provider: SimulatedProvider,
+        cloud: any SimulatedCloud,
+        link: NetworkLink,
         onFailure: @escaping @Sendable (String) -> Void,
         onFault: @escaping @Sendable (Life, String) -> Void
     ) {
         self.device = device
         self.number = number
         self.directory = directory
-        self.provider = provider
+        self.cloud = cloud
+        self.link = link
         self.onFault = onFault
         self.onFailure = onFailure
     }
@@ -75,12 +79,20 @@ final class Life: Sendable {
             let pool = BlockingPool { work in
                 Scheduler.shared.run { Life.$current.withValue(self) { work() } }
             }
+            let device = device
+            let visitor = Visitor(
+                device: device,
+                stateDirectory: directory,
+                link: link,
+                pool: pool
+            ) { text in Trace.note("\(device)>cloud", text()) }
+            let access = try cloud.access(for: visitor)
+            self.access.withLock { $0 = access }
             let surroundings = DriveParts.Surroundings(
                 pool: pool,
-                provider: provider,
+                provider: access.provider,
                 contentTypes: Self.contentTypes
             )
-            let device = device
             let logger = Logger(label: device) { [onFailure] _ in
                 TraceLog(device: device, onFailure: onFailure)
             }
@@ -101,7 +113,7 @@ final class Life: Sendable {
     /// Ends all that the process can still do.
     func end() {
         hasEnded.store(true, ordering: .relaxed)
-        provider.end()
+        access.withLock { $0 }?.end()
         // Not here: it may have been killed inside a lock that the end of its tasks takes.
         let task = drive.withLock { $0?.task }
         Scheduler.shared.run { task?.cancel() }

@@ -3,7 +3,7 @@
 /// What can be seen of a drive at one instant, without asking it for anything.
 struct Observer {
     let filesystem: Filesystem
-    let cloud: SimulatedCloud
+    let cloud: any SimulatedCloud
 
     private var catalog: Catalog { filesystem.catalog }
 
@@ -40,9 +40,7 @@ struct Observer {
             )
         let here = try content(of: id, extent)
         if extent.isResident { return here }
-        let old = base.flatMap { base in
-            cloud.look { $0.history[base.version.content] }
-        }
+        let old = base.flatMap { cloud.bytes(ofVersion: $0.version.content) }
         var bytes = [UInt8](repeating: 0, count: Int(extent.size))
         for index in bytes.indices.prefix(old?.count ?? 0) { bytes[index] = old?[index] ?? 0 }
         for range in extent.present {
@@ -145,35 +143,6 @@ struct Observer {
                 let error = row.errorCode.map { ", after \($0)" } ?? ""
                 return "\(row.item) \(name ?? "without name")\(error)"
             }
-        }
-    }
-}
-
-extension SimulatedCloud {
-    /// Everything that the cloud has, by its path.
-    func tree() -> [String: Observer.Shown] {
-        look { tree in
-            var shown: [String: Observer.Shown] = [:]
-            var folders: [(Int, String)] = [(CloudTree.root, "")]
-            while let (folder, path) = folders.popLast() {
-                for (name, number) in tree.nodes[folder]?.children ?? [:] {
-                    guard let node = tree.nodes[number] else { continue }
-                    let full = path + "/" + Observer.text(name)
-                    let isFile = node.kind == .file
-                    shown[full] = Observer.Shown(
-                        kind: node.kind,
-                        size: isFile
-                            ? Int64(node.bytes.count) : Int64(node.linkTarget?.count ?? 0),
-                        permissions: node.metadata.permissions,
-                        modified: isFile ? node.metadata.modified : nil,
-                        linkTarget: node.linkTarget,
-                        attributes: node.attributes,
-                        version: isFile ? node.version.content : nil
-                    )
-                    if node.kind == .folder { folders.append((number, full)) }
-                }
-            }
-            return shown
         }
     }
 }

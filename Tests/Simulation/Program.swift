@@ -12,7 +12,7 @@ final class Program: Sendable {
     let device: Device
     let number: Int
     let ledger: Ledger
-    let cloud: SimulatedCloud
+    let cloud: any SimulatedCloud
     let plan: Plan
     private let random: Mutex<SeededRandom>
 
@@ -32,7 +32,7 @@ final class Program: Sendable {
         number: Int,
         seed: UInt64,
         plan: Plan,
-        cloud: SimulatedCloud,
+        cloud: any SimulatedCloud,
         ledger: Ledger
     ) {
         self.device = device

@@ -1,28 +1,37 @@
-import Synchronization
-
 @testable import CloudFS
 
 /// The cloud that all devices of a simulation share.
-final class SimulatedCloud: Sendable {
-    private let state: Mutex<CloudTree>
-    let traits: CloudTree.Traits
+protocol SimulatedCloud: Sendable {
+    /// What one running device sees of it.
+    func access(for visitor: Visitor) throws -> Access
 
-    init(_ traits: CloudTree.Traits) {
-        self.traits = traits
-        state = Mutex(CloudTree(traits))
-    }
+    /// Everything that it has, by its path.
+    func tree() throws -> [String: Observer.Shown]
 
-    /// One request, all of it or nothing.
-    func act<Value: Sendable>(
-        _ body: (inout CloudTree) throws(CloudFSError) -> Value
-    ) throws(CloudFSError) -> Value {
-        try state.withLock { tree throws(CloudFSError) in try body(&tree) }
-    }
+    /// The bytes of a file that it has.
+    func bytes(at path: RemotePath) throws -> [UInt8]
 
-    func look<Value: Sendable>(_ body: (CloudTree) -> Value) -> Value {
-        state.withLock { body($0) }
-    }
+    /// The bytes of every file that it has.
+    func contents() throws -> [[UInt8]]
 
-    /// How much news there was.
-    var newsCount: Int { state.withLock { $0.news.count } }
+    /// The bytes of a version that it has or had; `nil` if there never was such a one.
+    func bytes(ofVersion content: String) -> [UInt8]?
+}
+
+/// A process that speaks to a cloud.
+struct Visitor: Sendable {
+    var device: String
+    var stateDirectory: String
+    var link: NetworkLink
+    /// For work that blocks.
+    var pool: BlockingPool
+    /// Told what happens on the way.
+    var trace: @Sendable (@autoclosure () -> String) -> Void
+}
+
+/// How a process reaches a cloud, until it ends.
+struct Access: Sendable {
+    var provider: any CloudProvider
+    /// From now on nothing that the process asks reaches the cloud: it is no more.
+    var end: @Sendable () -> Void
 }

@@ -4,25 +4,23 @@ import Synchronization
 
 @testable import CloudFS
 
-/// What one running device sees of the cloud, over its link.
+/// What one running device sees of a cloud of folders and versions, over its link.
 final class SimulatedProvider: CloudProvider {
     let capabilities: ProviderCapabilities
-    private let cloud: SimulatedCloud
+    private let cloud: TreeCloud
     private let link: NetworkLink
     private let hasEnded = Atomic(false)
     private let trace: @Sendable (@autoclosure () -> String) -> Void
 
     init(
-        _ cloud: SimulatedCloud,
+        _ cloud: TreeCloud,
         over link: NetworkLink,
         trace: @escaping @Sendable (@autoclosure () -> String) -> Void
     ) {
         self.cloud = cloud
         self.link = link
         self.trace = trace
-        var capabilities: ProviderCapabilities = [
-            .changeFeed, .conditionalUpload, .folderMove, .lastingPages,
-        ]
+        var capabilities: ProviderCapabilities = [.changeFeed, .conditionalUpload, .lastingPages]
         if cloud.traits.hasStableIDs { capabilities.insert(.stableIDs) }
         if cloud.traits.hasDigests { capabilities.insert(.digests) }
         if cloud.traits.hearsAll { capabilities.insert(.hearsAll) }

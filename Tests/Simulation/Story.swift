@@ -7,7 +7,7 @@ import Synchronization
 /// and everybody must agree.
 final class Story: Sendable {
     let simulation: Simulation
-    let cloud: SimulatedCloud
+    let cloud: any SimulatedCloud
     let devices: [Device]
     let programs: [Program]
     private let random: Mutex<SeededRandom>
@@ -19,6 +19,8 @@ final class Story: Sendable {
     private static let firstFolding: UInt64 = 1_000_000
     /// From here on programs remove whole folders.
     private static let firstRemovingTrees: UInt64 = 50_000_000
+    /// From here on the cloud is a bucket.
+    private static let firstBucket: UInt64 = 60_000_000
 
     init(_ simulation: Simulation, folder: String) {
         self.simulation = simulation
@@ -34,7 +36,9 @@ final class Story: Sendable {
         traits.pageSize = draw(4) == 0 ? 2 : 1_000
         // Not drawn: each seed before would tell another story.
         traits.foldsNames = simulation.seed >= Self.firstFolding && simulation.seed % 4 == 0
-        let cloud = SimulatedCloud(traits)
+        let isBucket = simulation.seed >= Self.firstBucket
+        let cloud: any SimulatedCloud =
+            isBucket ? BucketCloud(FakeS3Settings()) : TreeCloud(traits)
         var weather = NetworkLink.Weather()
         if limits.hasFaults, draw(4) != 0 {
             weather.requestLost = draw(60)
@@ -79,7 +83,8 @@ final class Story: Sendable {
         self.devices = devices
         self.programs = programs
         self.random = Mutex(random)
-        Trace.note("seed \(simulation.seed)", "\(traits) \(weather) \(plan)")
+        let kind = isBucket ? "a bucket" : "\(traits)"
+        Trace.note("seed \(simulation.seed)", "\(kind) \(weather) \(plan)")
     }
 
     private func draw(_ count: Int) -> Int {

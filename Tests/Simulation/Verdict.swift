@@ -35,7 +35,7 @@ struct Verdict {
     // MARK: - Agreement
 
     private func differences() throws -> [String] {
-        let there = story.cloud.tree()
+        let there = try story.cloud.tree()
         var differences: [String] = []
         for device in story.devices {
             guard device.link.adrift == 0 else { return ["requests are on their way"] }
@@ -110,10 +110,7 @@ struct Verdict {
                 let text = path.names.map { "/" + Observer.text($0.bytes) }.joined()
                 guard child.kind == .file, !lost.contains(text) else { continue }
                 let bytes = try await session.read(child.id)
-                let there = try story.cloud.act { tree throws(CloudFSError) in
-                    try tree.node(at: path).bytes
-                }
-                if bytes != there {
+                if bytes != (try story.cloud.bytes(at: path)) {
                     ledger.find("\(device.name) reads other bytes of \(text) than the cloud has")
                 }
             }
@@ -123,11 +120,8 @@ struct Verdict {
     // MARK: - Nothing is lost
 
     private func checkNothingIsLost() throws {
-        var kept = story.cloud.look { tree in
-            tree.nodes.values.reduce(into: Set<Token>()) { kept, node in
-                if node.kind == .file { kept.formUnion(Token.content(of: node.bytes).tokens) }
-            }
-        }
+        var kept: Set<Token> = []
+        for bytes in try story.cloud.contents() { kept.formUnion(Token.content(of: bytes).tokens) }
         for device in story.devices {
             guard let filesystem = try device.life?.parts().filesystem else { continue }
             let observer = Observer(filesystem: filesystem, cloud: story.cloud)
@@ -139,7 +133,7 @@ struct Verdict {
         ledger.count("tokens", owed.count)
         ledger.count(
             "conflicts",
-            story.cloud.tree().keys.count { $0.contains("(conflicted copy") }
+            try story.cloud.tree().keys.count { $0.contains("(conflicted copy") }
         )
         ledger.count("lost requests", story.devices.reduce(0) { $0 + $1.link.faults })
         for (token, place) in owed.sorted(by: { $0.key.number < $1.key.number })

@@ -9,6 +9,14 @@ public struct FakeS3Object: Sendable {
     /// The `x-amz-meta-` headers, without that prefix, in lower case.
     public let metadata: [String: String]
     public let contentType: String?
+
+    init(_ stored: FakeS3StoredObject) {
+        bytes = stored.content.allBytes
+        entityTag = stored.entityTag
+        lastModified = stored.lastModified
+        metadata = stored.metadata
+        contentType = stored.header("content-type")
+    }
 }
 
 /// An object as the server keeps it.
@@ -128,6 +136,14 @@ extension FakeS3Bucket {
         let byteCount: Int64
         let entityTag: String
         let lastModified: Timestamp
+    }
+
+    /// The keys with this prefix, in their order.
+    func keys(_ prefix: FakeS3Key) -> [FakeS3Key] {
+        var keys: [FakeS3Key] = []
+        var cursor = Cursor(at: prefix, in: self)
+        while let entry = next(&cursor), entry.key.hasPrefix(prefix) { keys.append(entry.key) }
+        return keys
     }
 
     /// The entry behind the cursor, which moves on.

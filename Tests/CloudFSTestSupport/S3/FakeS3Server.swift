@@ -225,29 +225,12 @@ extension FakeS3Server {
     }
 
     public func object(_ key: FakeS3Key, in bucket: String = "bucket") -> FakeS3Object? {
-        let stored = core.state.withLock { $0.store.buckets[bucket]?[key] }
-        return stored.map { stored in
-            FakeS3Object(
-                bytes: stored.content.allBytes,
-                entityTag: stored.entityTag,
-                lastModified: stored.lastModified,
-                metadata: stored.metadata,
-                contentType: stored.header("content-type")
-            )
-        }
+        core.state.withLock { $0.store.buckets[bucket]?[key] }.map { FakeS3Object($0) }
     }
 
     /// The keys with this prefix, in their order.
     public func keys(_ prefix: FakeS3Key = "", in bucket: String = "bucket") -> [FakeS3Key] {
-        core.state.withLock { state in
-            guard let bucket = state.store.buckets[bucket] else { return [] }
-            var keys: [FakeS3Key] = []
-            var cursor = FakeS3Bucket.Cursor(at: prefix, in: bucket)
-            while let entry = bucket.next(&cursor), entry.key.hasPrefix(prefix) {
-                keys.append(entry.key)
-            }
-            return keys
-        }
+        core.state.withLock { $0.store.buckets[bucket]?.keys(prefix) ?? [] }
     }
 
     /// The keys of the multipart uploads that are neither completed nor aborted.

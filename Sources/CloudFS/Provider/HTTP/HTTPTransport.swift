@@ -1,10 +1,6 @@
 import AsyncHTTPClient
 import Foundation
-import NIOCore
 import NIOHTTP1
-import NIOPosix
-import NIOSSL
-import Synchronization
 
 /// Sends requests over HTTP/1.1 and streams their answers.
 ///
@@ -21,96 +17,44 @@ final class HTTPTransport: Sendable {
         var body = HTTPBody.none
     }
 
-    private let client: HTTPClient
+    private let wire: any HTTPWire
     private let slots: HTTPSlots
     private let alarms = AlarmClock()
     private let pool: BlockingPool
     private let clocks: Clocks
-    private let isShutDown = Mutex(false)
 
     /// - Parameters:
+    ///   - wire: What carries the requests.
     ///   - maximumConnections: How many exchanges run at once, half of them to send something; the
     ///     others wait in order.
-    ///   - connectTimeout: For a connection with its TLS handshake.
-    ///   - caFile: Certificates in PEM form to trust instead of the system's.
     ///   - pool: Where files are read.
     ///   - clocks: What time is measured with.
     init(
+        over wire: any HTTPWire,
         maximumConnections: Int = 16,
-        connectTimeout: Duration = .seconds(10),
-        caFile: String? = nil,
         pool: BlockingPool,
         clocks: Clocks = .system
-    ) throws(CloudFSError) {
-        var tls = TLSConfiguration.makeClientConfiguration()
-        tls.minimumTLSVersion = .tlsv12
-        if let caFile {
-            do {
-                tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(caFile))
-            } catch {
-                throw CloudFSError(
-                    .invalidArgument,
-                    "the certificates in \(caFile) cannot be read; it must be a file in PEM form",
-                    cause: error
-                )
-            }
-        }
-        let connect = TimeAmount.nanoseconds(connectTimeout.wholeNanoseconds)
-        var configuration = HTTPClient.Configuration(
-            tlsConfiguration: tls,
-            redirectConfiguration: .disallow,
-            timeout: .init(connect: connect),
-            connectionPool: .init(
-                idleTimeout: .seconds(30),
-                concurrentHTTP1ConnectionsPerHostSoftLimit: maximumConnections
-            ),
-            proxy: nil,
-            ignoreUncleanSSLShutdown: false,
-            decompression: .disabled
-        )
-        configuration.httpVersion = .http1Only
-        configuration.connectionPool.retryConnectionEstablishment = false
-        // The client has no other way to a connection's options.
-        configuration.http1_1ConnectionDebugInitializer = Self.prepare
-        client = HTTPClient(
-            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
-            configuration: configuration
-        )
+    ) {
+        self.wire = wire
         slots = HTTPSlots(count: maximumConnections)
         self.pool = pool
         self.clocks = clocks
     }
 
-    deinit {
-        // The client insists on being shut down; whoever forgot has no use for its error.
-        if !isShutDown.withLock({ $0 }) { client.shutdown { _ in } }
+    /// Over connections of its own.
+    ///
+    /// - Parameter caFile: Certificates in PEM form to trust instead of the system's.
+    convenience init(
+        maximumConnections: Int = 16,
+        caFile: String? = nil,
+        pool: BlockingPool
+    ) throws(CloudFSError) {
+        let connections = try HTTPConnections(mostPerHost: maximumConnections, caFile: caFile)
+        self.init(over: connections, maximumConnections: maximumConnections, pool: pool)
     }
 
     /// Ends every connection; requests still running fail.
-    func shutdown() async {
-        let isFirst = isShutDown.withLock { isShutDown in
-            defer { isShutDown = true }
-            return !isShutDown
-        }
-        guard isFirst else { return }
-        await withCheckedContinuation { continuation in
-            client.shutdown { _ in continuation.resume() }
-        }
-    }
-
-    /// Has content come in few large buffers instead of many of 64 KiB, each a wake-up.
-    ///
-    /// One buffer is handed on before the next is filled, which is what keeps memory small.
-    private static func prepare(_ channel: any Channel) -> EventLoopFuture<Void> {
-        let buffers = AdaptiveRecvByteBufferAllocator(
-            minimum: 2_048,
-            initial: 8_192,
-            maximum: 262_144
-        )
-        return channel.setOption(.recvAllocator, value: buffers).flatMap {
-            channel.setOption(.maxMessagesPerRead, value: 1)
-        }
-    }
+    func shutdown() async { await wire.shutdown() }
 
     /// Measures one exchange; it stands still until the exchange has a connection to itself.
     func meter(_ limits: HTTPLimits) -> HTTPMeter {
@@ -192,27 +136,18 @@ final class HTTPTransport: Sendable {
             throw CloudFSError(.invalidName, "a name that is no UTF-8 cannot be asked for")
         }
         let outgoing = HTTPOutgoing(request.body, meter: meter, pool: pool)
-        var wire = HTTPClientRequest(url: request.url)
-        wire.method = HTTPMethod(rawValue: request.method)
-        wire.headers = HTTPHeaders(request.headers)
-        wire.body = outgoing.wireBody
+        var message = HTTPClientRequest(url: request.url)
+        message.method = HTTPMethod(rawValue: request.method)
+        message.headers = HTTPHeaders(request.headers)
+        message.body = outgoing.wireBody
         let response: HTTPClientResponse
         do {
-            // Bounded by the meter; this one only must not come first.
-            response = try await client.execute(wire, timeout: .hours(24 * 365))
+            response = try await wire.send(message)
         } catch {
             throw outgoing.failure ?? errors.error(for: error)
         }
         meter.move()
         let answer = HTTPAnswer(response, method: request.method, meter: meter, errors: errors)
         return try await consume(answer)
-    }
-}
-
-extension Duration {
-    /// For libraries that count nanoseconds.
-    fileprivate var wholeNanoseconds: Int64 {
-        let (seconds, attoseconds) = components
-        return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
     }
 }
