@@ -147,7 +147,8 @@ extension S3Client {
     ///
     /// Servers that do not know `If-Match` here delete whatever is there.
     ///
-    /// - Throws: `remoteChanged` when it is another one by now.
+    /// - Throws: `remoteChanged` when it is another one by now: with `noAnswer` as cause where an
+    ///   earlier try was not answered, and may have deleted what was meant before the other came.
     func delete(_ object: S3Object) async throws(CloudFSError) {
         let condition = S3Condition.ifMatch(object.entityTag, quoted: true)
         do throws(CloudFSError) {
@@ -161,7 +162,9 @@ extension S3Client {
                     _ = try await self.list(prefix: object.key, delimiter: false, limit: 1)
                     return ()
                 }
-                guard head.object == object else { throw S3AnswerCheck.changed(object.key) }
+                guard head.object == object else {
+                    throw S3AnswerCheck.changed(object.key, cause: .noAnswer)
+                }
                 return nil
             } consume: { _ in
             }

@@ -132,13 +132,14 @@ enum S3AnswerCheck {
 
     static func changed(
         _ key: [UInt8],
-        _ reason: String = "it has another version"
+        _ reason: String = "it has another version",
+        cause: S3Failure = .conditionFailed
     ) -> CloudFSError {
         let name = S3ErrorMapping.shown(String(decoding: key, as: UTF8.self))
         return CloudFSError(
             .remoteChanged,
             "\(name) was changed in the cloud: \(reason)",
-            cause: S3Failure.conditionFailed
+            cause: cause
         )
     }
 }

@@ -100,11 +100,14 @@ extension S3Provider {
         base: ItemVersion
     ) async throws(CloudFSError) -> RemoteItem {
         let place = try await placeToChange(path)
-        let changed =
-            base.content == Self.folderToken
-            ? try await setFolderMetadata(update, at: path, place)
-            : try await setFileMetadata(update, at: path, place, base)
-        await journal.announce([.children(of: path.parent)])
+        guard base.content == Self.folderToken else {
+            let changed = try await setFileMetadata(update, at: path, place, base)
+            await journal.announce([.children(of: path.parent)])
+            return changed
+        }
+        let changed = try await setFolderMetadata(update, at: path, place)
+        // Its own listing tells of its marker.
+        await journal.announce([.children(of: path)])
         return changed
     }
 
@@ -129,6 +132,7 @@ extension S3Provider {
         at path: RemotePath,
         _ place: Place
     ) async throws(CloudFSError) -> RemoteItem {
+        guard let name = path.name else { throw Self.notFound(path) }
         let item = try await self.item(at: path)
         guard item.kind == .folder else { throw Self.changed(path) }
         let key = place.folderKey
@@ -140,7 +144,9 @@ extension S3Provider {
             try await putMarker(key, headers, over: kept?.object, path)
             noteFolder(key, isMarked: true)
         }
-        return try await self.item(at: path)
+        // A file may have come beside it meanwhile.
+        guard let changed = try await folder(place, as: name) else { throw Self.notFound(path) }
+        return changed
     }
 
     /// Writes a folder's marker in the place of the one that was looked at, or of none.

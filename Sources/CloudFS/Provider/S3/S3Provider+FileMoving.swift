@@ -8,6 +8,9 @@ extension S3Provider {
         let from = try await placeToChange(source)
         let target = try await placeToChange(destination)
         guard let name = destination.name else { throw Self.notFound(destination) }
+        if base.content == Self.folderToken, target.folderKey == from.folderKey {
+            return try await renameInPlace(source, to: destination, target, as: name)
+        }
         guard !target.folderKey.starts(with: from.folderKey) else {
             throw CloudFSError(.invalidArgument, "\"\(source)\" cannot be moved into itself")
         }
@@ -23,7 +26,7 @@ extension S3Provider {
             }
             try await keepFolder(source.parent)
             try await moveFolder(from.folderKey, to: target.folderKey, telling: hints)
-            item = try await self.item(at: destination)
+            item = try await movedFolder(target, as: name, destination)
             hints.append(.subtree(destination))
         } else {
             try Self.requireFileName(destination, target)
@@ -31,6 +34,35 @@ extension S3Provider {
         }
         await journal.announce(hints)
         return item
+    }
+
+    /// Gives a folder beside which a file was its plain name, which it has as soon as there is no
+    /// such file: both names stand for one key.
+    private func renameInPlace(
+        _ source: RemotePath,
+        to destination: RemotePath,
+        _ target: Place,
+        as name: ItemName
+    ) async throws(CloudFSError) -> RemoteItem {
+        guard try await exists(target.key) == target.isFolderOnly else {
+            guard !target.isFolderOnly else {
+                throw CloudFSError(.invalidName, "no file is beside \"\(source)\"")
+            }
+            throw CloudFSError(.exists, "\"\(destination)\" is in the bucket already")
+        }
+        let item = try await movedFolder(target, as: name, destination)
+        await journal.announce([.children(of: destination.parent)])
+        return item
+    }
+
+    /// The folder that was moved, also if a file has come beside it meanwhile.
+    private func movedFolder(
+        _ target: Place,
+        as name: ItemName,
+        _ path: RemotePath
+    ) async throws(CloudFSError) -> RemoteItem {
+        guard let folder = try await folder(target, as: name) else { throw Self.notFound(path) }
+        return folder
     }
 
     /// Gives a folder's marker the identity that the folder has been shown with: it is known by it
@@ -94,6 +126,10 @@ extension S3Provider {
             try await client.delete(try await meantFile(from, base, source).object)
         } catch  where error.code == .notFound {
             logger.debug("the old place is empty already")
+        } catch  where error.code == .remoteChanged && S3Client.isUnheard(error) {
+            // The copy may be all that is left of what was moved: it is taken for moved, and the
+            // other for a file of its own.
+            logger.debug("the old place has another file")
         } catch  where error.code == .remoteChanged {
             // Both versions would stay: what was written is to be moved instead.
             if isOurs { await takeBack(copied, of: head, at: target.key, destination) }

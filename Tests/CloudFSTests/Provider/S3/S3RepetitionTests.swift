@@ -76,6 +76,25 @@ import Testing
     }
 
     @Test(arguments: S3LostAnswerTests.Server.allCases)
+    func `a file that is written in the old place after a move's deletion was lost costs nothing`(
+        server: S3LostAnswerTests.Server
+    ) async throws {
+        let bench = try await Bench.make(server.settings)
+        let provider = try await bench.provider()
+        let base = try await Bench.upload([1], to: "a", of: provider).version
+        let outcome = try await bench.losing(.delete, of: "a") {
+            $0.key == "a"
+        } _: {
+            bench.fake.put("a", "new")
+        } _: {
+            _ = try await provider.move(from: Bench.path("a"), to: Bench.path("b"), base: base)
+        }
+        #expect(bench.fake.object("a")?.bytes == Self.new)
+        #expect(bench.fake.object("b")?.bytes == [1])
+        try outcome.get()
+    }
+
+    @Test(arguments: S3LostAnswerTests.Server.allCases)
     func `a version that is written after a change of metadata was lost keeps its own`(
         server: S3LostAnswerTests.Server
     ) async throws {
