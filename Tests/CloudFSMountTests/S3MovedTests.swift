@@ -96,6 +96,24 @@ struct S3MovedTests {
         }
     }
 
+    /// The move finds nothing to move: it is no move any more.
+    @Test(arguments: S3TestServers.all, [false, true])
+    func `what is moved here and was removed by another tool is removed, or made anew`(
+        server: S3TestServer,
+        isEdited: Bool
+    ) async throws {
+        try await withDrive(server) { drive, rclone in
+            try await drive.mustDo(["pause"])
+            try await drive.run("mv old/file kept; \(isEdited ? "echo -n more >> kept" : "true")")
+            _ = try await rclone("deletefile", "old/file")
+            try await drive.mustDo(["resume"])
+            try await drive.drain()
+            guard isEdited else { return #expect(!(try await drive.exists("kept"))) }
+            #expect(try await drive.run("cat kept") == "onemore")
+            #expect(try await rclone("cat", "./kept") == "onemore")
+        }
+    }
+
     /// Two files of the same bytes, which are not one.
     @Test(arguments: S3TestServers.all, [true, false])
     func `a file that is moved over an equal one is moved`(

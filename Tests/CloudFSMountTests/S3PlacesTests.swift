@@ -31,9 +31,7 @@ struct S3PlacesTests {
                     try await first.mustDo(["resume"])
                     try await first.drain()
                     // A listing tells two changes of one second apart by nothing.
-                    try await first.run(
-                        "now=$(date +%s); while [ $(date +%s) -le $((now + 1)) ]; do :; done"
-                    )
+                    try await first.run(Self.nextSecond)
                     try await second.mustDo(["resume"])
                     for device in [first, second] {
                         try await eventually("both have all of it", within: .seconds(30)) {
@@ -49,6 +47,46 @@ struct S3PlacesTests {
             }
         }
     }
+
+    @Test(arguments: S3TestServers.all)
+    func `what another device writes on a folder is seen, also what it wrote while this was off`(
+        server: S3TestServer
+    ) async throws {
+        try await S3TestServers.withBucket(on: server) { bucket in
+            let options = S3DriveTests.options(server, bucket)
+            try await TestDrive.with(options: options, slots: 2) { first in
+                try await first.run("mkdir folder; echo text > folder/file")
+                try await first.drain()
+                var options = options
+                options.arguments += ["--device-name", "second"]
+                try await first.withSecondDrive(options: options) { second in
+                    func seen(_ tag: String, _ mode: String) async throws {
+                        try await eventually("the second has \(tag)", within: .seconds(20)) {
+                            guard try await second.exists("folder/file") else { return false }
+                            return try await second.attribute("user.xdg.tags", of: "folder") == tag
+                                && second.run("stat -c %a folder") == mode
+                        }
+                    }
+                    try await first.run("setfattr -n user.xdg.tags -v one folder")
+                    try await seen("one", "755")
+                    // A listing tells two changes of one second apart by nothing.
+                    try await first.run(Self.nextSecond)
+                    try await first.run("chmod 750 folder; setfattr -n user.xdg.tags -v two folder")
+                    try await seen("two", "750")
+                    try await second.mount.stop()
+                    try await first.run(Self.nextSecond)
+                    try await first.run("setfattr -n user.xdg.tags -v three folder")
+                    try await first.drain()
+                    _ = try await second.again()
+                    try await seen("three", "750")
+                }
+            }
+        }
+    }
+
+    /// Waits for the next but one second.
+    private static let nextSecond =
+        "now=$(date +%s); while [ $(date +%s) -le $((now + 1)) ]; do :; done"
 
     @Test(arguments: S3TestServers.all)
     func `a bookmark of an object that only a listing told of follows it`(

@@ -105,15 +105,20 @@ public struct ListingPage: Sendable {
     /// What was known by them is not gone either, and any of them may be what another name stood
     /// for before.
     public var unreadable: [ItemName]
+    /// On a first page, a sketch of the folder itself, where the listing of the folder above does
+    /// not tell whether what is written on it has changed.
+    public var folder: RemoteItem?
     public var next: PageToken?
 
     public init(
         items: [RemoteItem],
         hidden: [ItemName] = [],
         unreadable: [ItemName] = [],
+        folder: RemoteItem? = nil,
         next: PageToken?
     ) {
         self.items = items
+        self.folder = folder
         self.hidden = hidden
         self.unreadable = unreadable
         self.next = next

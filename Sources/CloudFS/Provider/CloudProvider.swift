@@ -14,15 +14,13 @@ public struct ProviderCapabilities: OptionSet, Sendable {
     public static let digests = ProviderCapabilities(rawValue: 1 << 2)
     /// Uploads that name a base version fail atomically when another version is there.
     public static let conditionalUpload = ProviderCapabilities(rawValue: 1 << 3)
-    /// Folders are moved in one step.
-    public static let folderMove = ProviderCapabilities(rawValue: 1 << 4)
-    public static let quota = ProviderCapabilities(rawValue: 1 << 5)
+    public static let quota = ProviderCapabilities(rawValue: 1 << 4)
     /// `changes(after:)` hears of every change, whoever made it.
-    public static let hearsAll = ProviderCapabilities(rawValue: 1 << 6)
+    public static let hearsAll = ProviderCapabilities(rawValue: 1 << 5)
     /// Page tokens can be kept: a listing goes on from one after a new connection.
-    public static let lastingPages = ProviderCapabilities(rawValue: 1 << 7)
+    public static let lastingPages = ProviderCapabilities(rawValue: 1 << 6)
     /// Nothing may be changed; known once the container was reached, and may change with a login.
-    public static let readOnly = ProviderCapabilities(rawValue: 1 << 8)
+    public static let readOnly = ProviderCapabilities(rawValue: 1 << 7)
 }
 
 /// What the catalog knows of a container from earlier, so that a provider can tell whether it

@@ -30,8 +30,6 @@ extension RemoteApplier {
         _ base: BaseRecord,
         from listing: Listing
     ) async throws(CloudFSError) -> Bool {
-        // Where folders are moved in many steps it may be between two places.
-        guard provider.capabilities.contains(.folderMove) else { return false }
         let isUnmoved = try await pool.engine {
             try self.catalog.read {
                 try self.isUnmoved(listing.folder, at: listing.path, since: listing.mark, $0)

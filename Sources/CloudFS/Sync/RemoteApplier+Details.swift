@@ -45,6 +45,19 @@ extension RemoteApplier {
         return hasOthers
     }
 
+    /// Looks at a folder that was listed, if something else is written on it than is known.
+    ///
+    /// - Returns: The folder to be listed again, when it is no folder any more.
+    func lookAtFolder(of listing: Listing) async throws(CloudFSError) -> ItemID? {
+        guard let sketch = listing.sketch else { return nil }
+        let known = try await pool.engine {
+            try self.catalog.read { try $0.base(of: listing.folder)?.version }
+        }
+        // One that is known from a listing only is looked at when somebody looks at it.
+        guard let known, !known.isSketch, !sketch.isUnchanged(since: known) else { return nil }
+        return try await learn(try await provider.item(at: listing.path), of: listing.folder)
+    }
+
     private static let detailsPage = 100
     private static let sampleCount = 4
 

@@ -15,14 +15,7 @@ extension RemoteApplier {
             guard try isStill(folder, at: listing.path, since: listing.mark, reader) else {
                 return nil
             }
-            let missing = try reader.bases(in: folder) {
-                !listing.seen.contains($0.hashValue)
-            }
-            // Where folders are moved in many steps, one that is to be moved may be between two
-            // places.
-            guard !provider.capabilities.contains(.folderMove) else { return missing }
-            if try waitsToMove(folder, reader) { return [] }
-            return try missing.filter { try !waitsToMove($0.item, reader) }
+            return try reader.bases(in: folder) { !listing.seen.contains($0.hashValue) }
         }
     }
 
@@ -46,17 +39,5 @@ extension RemoteApplier {
         if isFull { hasItems.store(true, ordering: .relaxed) }
         if isUnmarked, isTrue { hub.publish([.listed(listing.folder)]) }
         return isTrue
-    }
-
-    /// Whether an item, or a folder above it, is to be moved in the cloud by this machine: it may
-    /// have been, halfway, before a crash.
-    private func waitsToMove(_ item: ItemID, _ reader: CatalogReader) throws -> Bool {
-        var current: ItemID? = item
-        while let id = current, let base = try reader.base(of: id), base.parent != nil {
-            let name = try reader.name(of: id)
-            guard name?.parent == base.parent, name?.name == base.name else { return true }
-            current = base.parent
-        }
-        return false
     }
 }

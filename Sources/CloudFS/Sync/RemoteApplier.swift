@@ -137,6 +137,7 @@ final class RemoteApplier: Sendable {
         let complete = listing
         let missing = try await pool.engine { try self.finish(complete) }
         var outcome = complete.outcome
+        if let above = try await lookAtFolder(of: complete) { outcome.doubted.append(above) }
         outcome.missing =
             missing?.filter { !mutations.blurs($0.item, at: $0.place, since: mark) } ?? []
         outcome.isStale = missing == nil && complete.isFirst
@@ -173,6 +174,8 @@ final class RemoteApplier: Sendable {
         var seen: Set<Int> = []
         /// Whether there are names of what could not be looked at.
         var hasUnreadable = false
+        /// What it tells of the folder itself.
+        var sketch: RemoteItem?
         var outcome = Outcome()
     }
 
@@ -257,6 +260,7 @@ final class RemoteApplier: Sendable {
         for name in unknown { listing.seen.insert(name.bytes.hashValue) }
         if !unknown.isEmpty { listing.outcome.hasHidden = true }
         if !page.unreadable.isEmpty { listing.hasUnreadable = true }
+        if let sketch = page.folder { listing.sketch = sketch }
         var compared = Comparison()
         if listing.isNew, !hasStableIDs {
             compared.new = page.items

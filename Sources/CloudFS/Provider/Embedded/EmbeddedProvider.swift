@@ -10,7 +10,7 @@ import Synchronization
 /// - Source: docs/providers/local.md
 public final class EmbeddedProvider: CloudProvider {
     public let capabilities: ProviderCapabilities = [
-        .changeFeed, .hearsAll, .stableIDs, .digests, .conditionalUpload, .folderMove, .quota,
+        .changeFeed, .hearsAll, .stableIDs, .digests, .conditionalUpload, .quota,
     ]
 
     /// What file systems have at least: ext4 has 4 KiB for all attributes of a file, our own too.

@@ -217,7 +217,11 @@ extension S3Provider {
         if page == nil, listing.objects.isEmpty, listing.prefixes.isEmpty, !place.isRoot {
             if listing.next == nil { throw try await absence(of: path, place) }
         }
-        noteFolder(place.folderKey, isMarked: listing.objects.first?.key == place.folderKey)
+        let marker = listing.objects.first.flatMap { $0.key == place.folderKey ? $0 : nil }
+        noteFolder(place.folderKey, isMarked: marker != nil)
+        var folder = path.name.map { folderSketch(place.folderKey, as: $0) }
+        folder?.version.metadata =
+            marker.map { Self.version(of: $0).metadata } ?? Self.unmarkedToken
         var items: [RemoteItem] = []
         var files: Set<[UInt8]> = []
         for object in listing.objects where object.key != place.folderKey {
@@ -244,7 +248,11 @@ extension S3Provider {
             noteFolder(key)
             items.append(folderSketch(key, as: name))
         }
-        return ListingPage(items: items, next: listing.next.map { PageToken($0) })
+        return ListingPage(
+            items: items,
+            folder: page == nil ? folder : nil,
+            next: listing.next.map { PageToken($0) }
+        )
     }
 
     /// A page that was listed while no move became hidden or shown, and what was hidden then: it
