@@ -110,6 +110,34 @@ struct RemoteChangeTests {
         }
     }
 
+    /// Folders are compared a few at a time: its old place comes long before its new one.
+    @Test func `a folder that moved while nobody looked is known again, with all in it`()
+        async throws
+    {
+        let folders = (100..<250).map { "f\($0)" }
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                for folder in folders { try cloud.write("\(folder)/other", "text") }
+                try cloud.write("f100/moved/deep/file", "text")
+            }
+        ) { drive in
+            func numbers(in folder: String) async throws -> String {
+                try await drive.run("cd \(folder)/moved; stat -c %i . deep deep/file")
+            }
+            try await drive.run("find . > /dev/null; setfattr -n user.a -v b f100/moved/deep/file")
+            try await drive.drain()
+            let before = try await numbers(in: "f100")
+            try await drive.mount.stop()
+            try drive.cloud.rename("f100/moved", to: "f249/moved")
+            let again = try await drive.again()
+            try await eventually("the old place is empty") { try await !again.exists("f100/moved") }
+            try await eventually("it is in its new place") {
+                try await again.exists("f249/moved/deep/file")
+            }
+            #expect(try await numbers(in: "f249") == before)
+        }
+    }
+
     @Test func `what is deleted in the cloud goes, whole folders too`() async throws {
         try await TestDrive.with(
             prepare: Filling { cloud in

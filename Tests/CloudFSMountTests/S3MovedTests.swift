@@ -103,14 +103,17 @@ struct S3MovedTests {
         isEdited: Bool
     ) async throws {
         try await withDrive(server) { drive, rclone in
+            // The folder is still there when it lacks the file.
+            _ = try await rclone("copyto", "two", "old/other")
             try await drive.mustDo(["pause"])
-            try await drive.run("mv old/file kept; \(isEdited ? "echo -n more >> kept" : "true")")
+            try await drive.run("mv old/file new/kept")
+            if isEdited { try await drive.run("echo -n more >> new/kept") }
             _ = try await rclone("deletefile", "old/file")
             try await drive.mustDo(["resume"])
             try await drive.drain()
-            guard isEdited else { return #expect(!(try await drive.exists("kept"))) }
-            #expect(try await drive.run("cat kept") == "onemore")
-            #expect(try await rclone("cat", "./kept") == "onemore")
+            guard isEdited else { return #expect(!(try await drive.exists("new/kept"))) }
+            #expect(try await drive.run("cat new/kept") == "onemore")
+            #expect(try await rclone("cat", "new/kept") == "onemore")
         }
     }
 

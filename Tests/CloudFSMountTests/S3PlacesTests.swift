@@ -63,8 +63,9 @@ struct S3PlacesTests {
                     func seen(_ tag: String, _ mode: String) async throws {
                         try await eventually("the second has \(tag)", within: .seconds(20)) {
                             guard try await second.exists("folder/file") else { return false }
-                            return try await second.attribute("user.xdg.tags", of: "folder") == tag
-                                && second.run("stat -c %a folder") == mode
+                            let shown = try await second.attribute("user.xdg.tags", of: "folder")
+                            guard shown == tag else { return false }
+                            return try await second.run("stat -c %a folder") == mode
                         }
                     }
                     try await first.run("setfattr -n user.xdg.tags -v one folder")

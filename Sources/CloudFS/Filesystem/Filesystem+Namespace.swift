@@ -245,6 +245,7 @@ extension Filesystem {
     ) throws(CloudFSError) -> Entry {
         try requireWritable()
         try requireFree(name, in: parent)
+        try requireName(name, in: parent)
         if let made = try made(name, in: parent, by: caller.request) { return made }
         let claim = try claimName(name, in: parent, for: caller)
         defer { claim?.end() }

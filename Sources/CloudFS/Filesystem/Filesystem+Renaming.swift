@@ -10,6 +10,8 @@ extension Filesystem {
         try requireWritable()
         try requireFree(name, in: parent)
         try requireFree(newName, in: newParent)
+        try requireName(newName, in: newParent)
+        if mode == .exchange { try requireName(name, in: parent) }
         guard try !isDone(caller.request, to: newParent) else { return }
         let change = Renaming(
             name: name,

@@ -134,6 +134,13 @@ final class Filesystem: Sendable {
         throw CloudFSError(.notPermitted, "the name .cloudfs belongs to CloudFS", item: parent)
     }
 
+    /// Refuses what an item cannot be called in the cloud.
+    ///
+    /// - Throws: `invalidName`.
+    func requireName(_ name: ItemName, in parent: ItemID) throws(CloudFSError) {
+        try feed.requireName(name, isInRoot: parent == .root)
+    }
+
     // MARK: - Attributes
 
     /// What `stat` shows; for a file in use its live size and times.

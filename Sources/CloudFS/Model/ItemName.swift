@@ -40,6 +40,9 @@ public struct ItemName: Hashable, Sendable, CustomStringConvertible {
     /// `.cloudfs`, which belongs to CloudFS at the root of every container and drive.
     public static let reserved = ItemName(unchecked: Array(".cloudfs".utf8))
 
+    /// For what has no name of its own.
+    static let unnamed = ItemName(unchecked: Array("unnamed".utf8))
+
     /// The name as text; bytes that are no UTF-8 appear as U+FFFD.
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 

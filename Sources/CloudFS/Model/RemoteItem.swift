@@ -59,6 +59,13 @@ public struct RemoteItem: Sendable, Equatable {
 
 extension ItemVersion {
     private static let sketchMark = "~"
+    private static let staleMark = "?"
+
+    /// The version of an item on which something else is written by now: as no listing says it.
+    var asStale: ItemVersion {
+        guard !metadata.hasPrefix(Self.staleMark) else { return self }
+        return ItemVersion(content: content, metadata: Self.staleMark + metadata)
+    }
 
     /// The version of an item of which only a listing is known, told apart from a full one.
     var asSketch: ItemVersion {
@@ -142,6 +149,9 @@ public enum ChangeHint: Hashable, Sendable {
     case children(of: RemotePath)
     /// Everything below this folder; the root's path means the whole container.
     case subtree(RemotePath)
+    /// What is written on this item, such as its mode or its attributes: of two changes within a
+    /// moment a listing may tell one.
+    case item(RemotePath)
 }
 
 /// What changed since an anchor, and the anchor to ask from next.

@@ -140,6 +140,14 @@ public protocol CloudProvider: Sendable {
         in folder: RemotePath
     ) async throws(CloudFSError) -> [RemoteItem]
 
+    /// Refuses a name that nothing new can have in the cloud.
+    ///
+    /// - Throws: `invalidName`.
+    func requireName(_ name: ItemName, isInRoot: Bool) throws(CloudFSError)
+
+    /// How something new may be called after what has a name that perhaps nothing new can have.
+    func plainName(of name: ItemName) -> ItemName
+
     /// Told when somebody uses the drive: news is wanted soon.
     func noteUse()
 
@@ -255,6 +263,10 @@ extension CloudProvider {
         of items: [RemoteItem],
         in folder: RemotePath
     ) async throws(CloudFSError) -> [RemoteItem] { items }
+
+    public func requireName(_ name: ItemName, isInRoot: Bool) throws(CloudFSError) {}
+
+    public func plainName(of name: ItemName) -> ItemName { name }
 
     public func noteUse() {}
 

@@ -30,6 +30,12 @@ extension ProviderLayer {
         try await base.details(of: items, in: folder)
     }
 
+    public func requireName(_ name: ItemName, isInRoot: Bool) throws(CloudFSError) {
+        try base.requireName(name, isInRoot: isInRoot)
+    }
+
+    public func plainName(of name: ItemName) -> ItemName { base.plainName(of: name) }
+
     public func noteUse() {
         base.noteUse()
     }

@@ -1,5 +1,10 @@
-/// What a user asks of the feed.
+/// What somebody waits for, and what a user asks of the feed.
 extension ChangeFeed {
+    /// Lists a folder and applies all of it, deletions too, before returning.
+    func refresh(_ folder: ItemID) async throws(CloudFSError) {
+        if let error = try await process([folder], depth: .few)[folder] { throw error }
+    }
+
     /// Compares a folder with the cloud before it returns, and all below it soon.
     ///
     /// - Throws: `notFound` when the cloud does not have the folder; why the cloud is not reached.
@@ -17,6 +22,13 @@ extension ChangeFeed {
     func login(_ login: ProviderLogin) async throws(CloudFSError) {
         try await applier.provider.login(login)
         try await connect()
+    }
+
+    /// Refuses a name that nothing new can have in the cloud.
+    ///
+    /// - Throws: `invalidName`.
+    func requireName(_ name: ItemName, isInRoot: Bool) throws(CloudFSError) {
+        try applier.provider.requireName(name, isInRoot: isInRoot)
     }
 
     /// What is worth knowing about the server.

@@ -70,11 +70,17 @@ extension ChangeFeed {
             if let failure { throw failure }
             // or that is new and being listed elsewhere.
             try await scanUnlisted(isPatient: false)
-            missing = withoutSkipped(missing)
+            missing = holdingBack(withoutSkipped(missing))
         }
         try await remove(missing)
         if let failure { throw failure }
         return refused
+    }
+
+    /// Leaves out everything until all is compared: what is missing may have moved into a folder
+    /// that is known and was not looked at yet.
+    private func holdingBack(_ missing: [Missing]) -> [Missing] {
+        holdBack(missing.map(\.folder)) ? [] : missing
     }
 
     /// Lists every folder that was known before once, to find what changed while nobody looked.

@@ -5,11 +5,23 @@ extension ChangeFeed {
             needComparison()
             scanNeeded.raise()
         }
+        let written = hints.compactMap { if case .item(let path) = $0 { path } else { nil } }
+        if !written.isEmpty {
+            try await pool.engine {
+                try self.catalog.write { writer in
+                    for path in written { try self.noteWritten(path, writer) }
+                }
+            }
+        }
         let folders = try await pool.engine {
             try self.catalog.read { reader in
                 try hints.flatMap { hint -> [ItemID] in
                     switch hint {
                     case .subtree(.root): []
+                    case .item(let path):
+                        // A folder's own listing tells of it.
+                        try self.folders(for: path.parent, isSubtree: false, reader)
+                            + [reader.folder(at: path, root: self.root)].compactMap { $0 }
                     case .children(let path):
                         try self.folders(for: path, isSubtree: false, reader)
                     case .subtree(let path):
@@ -19,6 +31,29 @@ extension ChangeFeed {
             }
         }
         if !folders.isEmpty { hint(folders) }
+    }
+
+    /// Lists again, soon, the folder that holds the item in the cloud.
+    func hintParent(of id: ItemID) async {
+        do {
+            let parent = try await pool.engine {
+                try self.catalog.read { try $0.base(of: id)?.parent }
+            }
+            if let parent { hint([parent]) }
+        } catch {
+            logger.error("the folder of an item is unknown", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// Makes the next listing look closer at an item, whatever it says.
+    private func noteWritten(_ path: RemotePath, _ writer: CatalogWriter) throws {
+        guard let name = path.name,
+            let folder = try writer.reader.folder(at: path.parent, root: root),
+            var base = try writer.reader.base(named: name.bytes, in: folder),
+            !base.version.isSketch
+        else { return }
+        base.version = base.version.asStale
+        try writer.setBase(base)
     }
 
     /// The folder a hint speaks of, or the nearest one above that is known, and what was there a

@@ -39,6 +39,8 @@ final class ChangeFeed: Sendable {
         var occasions: UInt64 = 1
         /// Up to which of them it was made.
         var compared: UInt64 = 0
+        /// Folders that lacked something before all was compared.
+        var heldBack: Set<ItemID> = []
         /// Whether it was asked from where on changes are heard of: what is compared before has to
         /// be compared again.
         var hasBegun = false
@@ -216,23 +218,6 @@ final class ChangeFeed: Sendable {
         if !folders.isEmpty { hint(Array(folders)) }
     }
 
-    /// Lists again, soon, the folder that holds the item in the cloud.
-    func hintParent(of id: ItemID) async {
-        do {
-            let parent = try await pool.engine {
-                try self.catalog.read { try $0.base(of: id)?.parent }
-            }
-            if let parent { hint([parent]) }
-        } catch {
-            logger.error("the folder of an item is unknown", metadata: ["error": "\(error)"])
-        }
-    }
-
-    /// Lists a folder and applies all of it, deletions too, before returning.
-    func refresh(_ folder: ItemID) async throws(CloudFSError) {
-        if let error = try await process([folder], depth: .few)[folder] { throw error }
-    }
-
     /// Makes sure that the children of a folder are known.
     ///
     /// - Throws: `offline` or `timedOut` when they cannot be known; never `notFound` for that
@@ -355,6 +340,27 @@ final class ChangeFeed: Sendable {
         if isDone { failed.forget(folder) } else { noteFailed([folder]) }
     }
 
+    /// - Returns: Whether nothing may be taken for gone before all is compared: these folders are
+    ///   listed again then.
+    func holdBack(_ folders: [ItemID]) -> Bool {
+        state.withLock { state in
+            guard !state.hasCompared else { return false }
+            state.heldBack.formUnion(folders)
+            return true
+        }
+    }
+
+    /// Notes what a comparison was made for.
+    private func noteCompared(_ occasion: UInt64) {
+        let folders = state.withLock { state in
+            state.compared = occasion
+            guard state.hasCompared else { return Set<ItemID>() }
+            defer { state.heldBack = [] }
+            return state.heldBack
+        }
+        if !folders.isEmpty { hint(Array(folders)) }
+    }
+
     private func followHints() async {
         while !Task.isCancelled {
             let batch = state.withLock { state in
@@ -387,7 +393,7 @@ final class ChangeFeed: Sendable {
                 try await scanUnlisted()
                 if !hasCompared {
                     if let known { try await compareAll(through: known) }
-                    state.withLock { $0.compared = occasion }
+                    noteCompared(occasion)
                     let sketched = try await pool.engine {
                         try self.catalog.read {
                             try $0.sketchedFolders(itemLimit: Self.firstDetails)

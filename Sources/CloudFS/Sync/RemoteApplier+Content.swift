@@ -43,10 +43,11 @@ extension RemoteApplier {
         in folder: ItemID,
         _ reader: CatalogReader
     ) throws -> ItemName {
+        let plain = provider.plainName(of: name)
         var number = 1
         while true {
             let candidate = try ConflictNaming.name(
-                for: name,
+                for: plain,
                 device: options.deviceName,
                 at: files.clocks.now(),
                 number: number

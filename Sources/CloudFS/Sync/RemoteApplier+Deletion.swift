@@ -62,11 +62,13 @@ extension RemoteApplier {
         var children: [BaseRecord]
     }
 
+    /// - Parameter above: The folders that go with it, from the one that was missed on.
     /// - Returns: Whether that is settled. Else this machine is changing it, or has just heard of
-    ///   it elsewhere.
+    ///   it, or of a folder above, elsewhere.
     @discardableResult
     private func remove(
         _ known: BaseRecord,
+        in above: [BaseRecord] = [],
         _ unsure: inout Set<ItemID>
     ) async throws(CloudFSError) -> Bool {
         let id = known.item
@@ -90,13 +92,15 @@ extension RemoteApplier {
             }
             isSettled = true
             // What is on its way out of a folder is still known by it.
-            for child in found.children where try await !remove(child, &unsure) {
+            let folders = above + [known]
+            for child in found.children where try await !remove(child, in: folders, &unsure) {
                 isSettled = false
             }
             if isSettled {
                 let changes = try await pool.engine {
                     found.kind == .file
-                        ? try self.removeFile(known) : try self.removeFolderOrLink(known)
+                        ? try self.removeFile(known, in: above)
+                        : try self.removeFolderOrLink(known, in: above)
                 }
                 hub.publish(changes ?? [])
                 isSettled = changes != nil
@@ -116,7 +120,10 @@ extension RemoteApplier {
     }
 
     /// - Returns: `nil` if something else is known of it by now; so do those below.
-    private func removeFile(_ known: BaseRecord) throws(CloudFSError) -> [ItemChange]? {
+    private func removeFile(
+        _ known: BaseRecord,
+        in above: [BaseRecord]
+    ) throws(CloudFSError) -> [ItemChange]? {
         let id = known.item
         let file = try files.acquire(id)
         defer { releaseQuietly(file) }
@@ -128,8 +135,8 @@ extension RemoteApplier {
                 isDeleted: state.isUnlinked
             )
             switch Reconciler.decide(base: known.version, local: local, remote: nil) {
-            case .keepAsNew: return try keepAsNew(&state, known)
-            case .remove, .removeAfterClose, .forget: return try unlink(&state, known)
+            case .keepAsNew: return try keepAsNew(&state, known, in: above)
+            case .remove, .removeAfterClose, .forget: return try unlink(&state, known, in: above)
             case .nothing, .adopt, .acceptVersion, .applyMetadata, .replaceContent,
                 .recordNewer, .compareOrKeepBoth, .restore:
                 return []
@@ -140,12 +147,13 @@ extension RemoteApplier {
     /// Deleted there, edited here: what is here is sent as a new item.
     private func keepAsNew(
         _ state: inout OpenFile.State,
-        _ known: BaseRecord
+        _ known: BaseRecord,
+        in above: [BaseRecord]
     ) throws(CloudFSError) -> [ItemChange]? {
         let now = files.clocks.now()
         let id = known.item
         let renamed = try catalog.write { writer -> [ItemChange]? in
-            guard try writer.reader.base(of: id) == known else { return nil }
+            guard try writer.reader.isKnown(known, in: above) else { return nil }
             try writer.removeBase(of: id)
             try writer.enqueue(id, notBefore: now)
             return try nameAnew(id, writer)
@@ -158,12 +166,13 @@ extension RemoteApplier {
     /// Takes the name away now; the row and the content go with the last use.
     private func unlink(
         _ state: inout OpenFile.State,
-        _ known: BaseRecord
+        _ known: BaseRecord,
+        in above: [BaseRecord]
     ) throws(CloudFSError) -> [ItemChange]? {
         let id = known.item
         let (name, dropped) = try catalog.write { writer -> (NameRecord?, DroppedTree?) in
             let record = try writer.reader.existing(id)
-            guard try writer.reader.base(of: id) == known, !record.isTreeChanged else {
+            guard try writer.reader.isKnown(known, in: above), !record.isTreeChanged else {
                 return (nil, nil)
             }
             let dropped = try packages.drop(record, writer)
@@ -184,11 +193,16 @@ extension RemoteApplier {
     }
 
     /// A folder stays, as a new one, if something in it exists only here.
-    private func removeFolderOrLink(_ known: BaseRecord) throws(CloudFSError) -> [ItemChange]? {
+    private func removeFolderOrLink(
+        _ known: BaseRecord,
+        in above: [BaseRecord]
+    ) throws(CloudFSError) -> [ItemChange]? {
         let (id, now) = (known.item, files.clocks.now())
         return try catalog.write { writer -> [ItemChange]? in
             let reader = writer.reader
-            guard try reader.base(of: id) == known else { return nil }
+            guard try reader.isKnown(known, in: above) else { return nil }
+            // What is being sent into it makes it anew, or not: then it is missed again.
+            guard try reader.sent(into: id) == nil else { return nil }
             let name = try reader.name(of: id)
             try writer.removeBase(of: id)
             if try reader.hasChildren(id) || reader.hasBases(in: id) {
@@ -207,6 +221,11 @@ extension RemoteApplier {
 }
 
 extension CatalogReader {
+    /// Whether an item, and each folder that goes with it, is known where it was.
+    fileprivate func isKnown(_ known: BaseRecord, in above: [BaseRecord]) throws -> Bool {
+        try (above + [known]).allSatisfy { try base(of: $0.item) == $0 }
+    }
+
     /// Whether a folder was not deleted here.
     ///
     /// What was put into one that was, nobody would see; and its deletion would wait for it.

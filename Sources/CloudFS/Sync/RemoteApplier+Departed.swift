@@ -1,7 +1,9 @@
-/// Files that have left a folder which was removed here, and that the cloud still has in it.
+/// Items that have left a folder which was removed here, and that the cloud still has in it.
 extension RemoteApplier {
-    /// Takes over the cloud's version of a file that has left a folder which was removed here; of
-    /// one that was edited here too both versions are kept, where it is now.
+    /// Looks at an item that has left a folder which was removed here.
+    ///
+    /// Of a file the cloud's version is taken over; of one that was edited here too both versions
+    /// are kept, where it is now.
     ///
     /// - Returns: What was known of the item, if the cloud does not have it there any more.
     func takeOverDeparted(_ id: ItemID) async throws(CloudFSError) -> BaseRecord? {
@@ -10,13 +12,14 @@ extension RemoteApplier {
         let departed = try await pool.engine {
             try self.catalog.read { try $0.departed(id, mark: mark) }
         }
-        guard let (base, path, listing) = departed else { return nil }
+        guard let (base, kind, path, listing) = departed else { return nil }
         do throws(CloudFSError) {
             let remote = try await provider.item(at: path)
             // Else something has the place that is not it.
-            if remote.kind == .file, !hasStableIDs || remote.id == base.remoteID {
-                guard remote.version.content != base.version.content else { return nil }
-                try await applyContent(of: id, remote, of: listing)
+            if remote.kind == kind, !hasStableIDs || remote.id == base.remoteID {
+                if kind == .file, remote.version.content != base.version.content {
+                    try await applyContent(of: id, remote, of: listing)
+                }
                 return nil
             }
         } catch  where error.code == .notFound || error.code == .notDirectory {
@@ -40,14 +43,14 @@ extension RemoteApplier {
 }
 
 extension CatalogReader {
-    /// A file that has a name here and is still known in a folder that was removed here: what is
-    /// known of it, where the cloud has it, and the folder to look into.
+    /// An item that has a name here and is still known in a folder that was removed here: what is
+    /// known of it, what it is, where the cloud has it, and the folder to look into.
     fileprivate func departed(
         _ id: ItemID,
         mark: UInt64
-    ) throws -> (BaseRecord, RemotePath, RemoteApplier.Listing)? {
+    ) throws -> (BaseRecord, ItemKind, RemotePath, RemoteApplier.Listing)? {
         guard let base = try base(of: id), let folder = base.parent, try !isKept(folder),
-            try name(of: id) != nil, try item(id)?.item.kind == .file,
+            try name(of: id) != nil, let kind = try item(id)?.item.kind,
             let path = try remotePath(of: id), let above = try remotePath(of: folder)
         else { return nil }
         let listing = RemoteApplier.Listing(
@@ -58,6 +61,6 @@ extension CatalogReader {
             isFirst: false,
             isNew: false
         )
-        return (base, path, listing)
+        return (base, kind, path, listing)
     }
 }

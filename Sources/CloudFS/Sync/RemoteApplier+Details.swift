@@ -126,8 +126,7 @@ extension RemoteApplier {
                 guard var base = try writer.reader.base(of: other.item), base == other else {
                     continue
                 }
-                // As no listing says it.
-                base.version.metadata = "?"
+                base.version = base.version.fromSketch.asStale
                 try writer.setBase(base)
             }
         }

@@ -41,13 +41,17 @@ extension Uploader {
             size: base.size,
             modified: item.metadata.modified
         )
-        // In some clouds it is another version of the content, too.
-        defer { applier.hub.publish([.state(id)]) }
         try await pool.engine { try self.note(sent) }
-        return try await sending(sent, .metadataSent) { () async throws(CloudFSError) in
+        var isNews = false
+        // In some clouds it is another version of the content, too.
+        defer { applier.hub.publish([isNews ? .attributes(id) : .state(id)]) }
+        let goesOn: Bool
+        (goesOn, isNews) = try await sending(sent, .metadataSent) {
+            () async throws(CloudFSError) in
             try await provider.setMetadata(update, at: path, base: base.version)
         } _: { remote in
             try self.catalog.write { writer in
+                var isNews = false
                 let isSame = try writer.recordBase(
                     BaseRecord(of: id, in: parent, remote),
                     replacing: base,
@@ -56,9 +60,11 @@ extension Uploader {
                 if isSame {
                     try writer.clearMetadataChanged(id, unlessAfter: changed)
                     try writer.noteSent(facts.attributes, of: id)
+                    isNews = try self.learn(remote, of: id, writer)
                 }
-                return try self.goesOn(id, writer)
+                return (try self.goesOn(id, writer), isNews)
             }
         }
+        return goesOn
     }
 }

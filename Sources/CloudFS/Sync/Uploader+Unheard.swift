@@ -38,8 +38,8 @@ extension Uploader {
                 try writer.enqueue(sent.item, notBefore: clocks.now())
             }
         }
-        // Bytes in the cloud that a power failure made unknown here would be somebody else's.
-        if !sent.isMove { try catalog.makeDurable() }
+        // What a power failure made unknown here would be somebody else's doing.
+        try catalog.makeDurable()
     }
 
     /// Sends a request that makes something in the cloud, and stores its answer.
@@ -80,8 +80,13 @@ extension Uploader {
             "the cloud has what was sent before",
             metadata: ["item.id": "\(id)", "path": "\(path)"]
         )
-        try await take(outcome, of: sent, facts)
-        mutations.end(id, at: sent.places)
+        if facts.lacks(sent) {
+            try await forget(sent)
+            feed.hint([sent.parent])
+        } else {
+            try await take(outcome, of: sent, facts)
+            mutations.end(id, at: sent.places)
+        }
         await provider.announce(path)
     }
 
@@ -201,8 +206,7 @@ extension Uploader {
 }
 
 extension Uploader {
-    /// A file whose bytes a power failure took after they were sent is as long as the cloud's: no
-    /// handle to it outlives that.
+    /// A new file whose bytes a power failure took after they were sent is as long as the cloud's.
     private func follow(_ base: BaseRecord, _ writer: CatalogWriter) throws {
         let item = try writer.reader.existing(base.item).item
         guard item.kind == .file, item.content.generation == 0 else { return }
@@ -211,6 +215,13 @@ extension Uploader {
 }
 
 extension OutboxFacts {
+    /// Whether a power failure took the bytes of a file after they were sent: what the cloud has is
+    /// a version newer than the one that is shown, to whoever has it open too.
+    func lacks(_ sent: SentRecord) -> Bool {
+        facts.kind == .file && !sent.isMove && !facts.isResident && facts.place != nil
+            && base != nil
+    }
+
     /// Whether something in the cloud is what a request for the item made.
     func isOutcome(_ remote: RemoteItem, of sent: SentRecord) -> Bool {
         guard remote.kind == facts.kind else { return false }

@@ -43,7 +43,8 @@ struct EmbeddedHints {
         return hints.filter { hint in
             switch hint {
             case .children(let path): !isInside(path, roots)
-            case .subtree(let path): path.isRoot || !isInside(path.parent, roots)
+            case .subtree(let path), .item(let path):
+                path.isRoot || !isInside(path.parent, roots)
             }
         }
     }

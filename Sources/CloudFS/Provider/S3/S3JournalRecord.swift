@@ -64,7 +64,8 @@ enum S3JournalFloor {
     }
 }
 
-/// What a record says: one line for each folder, `children` or `subtree` and its path.
+/// What a record says: one line for each folder or item, `children`, `subtree` or `item` and its
+/// path.
 enum S3JournalRecord {
     static let maximumByteCount = 1 << 20
     private static let linesPerRecord = 1_000
@@ -74,6 +75,7 @@ enum S3JournalRecord {
             switch hint {
             case .children(let path): "children \(encode(path))\n"
             case .subtree(let path): "subtree \(encode(path))\n"
+            case .item(let path): "item \(encode(path))\n"
             }
         }.sorted()
         return stride(from: 0, to: lines.count, by: linesPerRecord).map { start in
@@ -90,6 +92,7 @@ enum S3JournalRecord {
             switch words[0] {
             case "children": hints.insert(.children(of: path))
             case "subtree": hints.insert(.subtree(path))
+            case "item": hints.insert(.item(path))
             default: return [.subtree(.root)]
             }
         }

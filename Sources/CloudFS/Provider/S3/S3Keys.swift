@@ -125,6 +125,31 @@ struct S3Keys: Sendable {
         return .part(part)
     }
 
+    /// - Throws: `invalidName` for what no new object can be called.
+    static func requireNew(_ name: ItemName, isInRoot: Bool) throws(CloudFSError) {
+        guard case .part = try part(of: name, isInRoot: isInRoot) else {
+            throw CloudFSError(
+                .invalidName,
+                "\(name) is how a bucket shows something else, and nothing new can be called so"
+            )
+        }
+    }
+
+    /// A name without the mark, and without what says that a folder is beside a file.
+    static func plain(_ name: ItemName) -> ItemName {
+        guard name.bytes.starts(with: mark) else { return name }
+        var rest = name.bytes[...]
+        while rest.starts(with: mark) { rest = rest.dropFirst(mark.count) }
+        let folder = Array("%2F".utf8)
+        if rest.suffix(folder.count).elementsEqual(folder) { rest = rest.dropLast(folder.count) }
+        do throws(CloudFSError) {
+            return try ItemName(Array(rest))
+        } catch {
+            // What is left is empty, or `.` or `..`.
+            return .unnamed
+        }
+    }
+
     private static func unescaped(_ bytes: [UInt8]) -> [UInt8]? {
         var result: [UInt8] = []
         var rest = bytes[...]

@@ -100,14 +100,11 @@ extension S3Provider {
         base: ItemVersion
     ) async throws(CloudFSError) -> RemoteItem {
         let place = try await placeToChange(path)
-        guard base.content == Self.folderToken else {
-            let changed = try await setFileMetadata(update, at: path, place, base)
-            await journal.announce([.children(of: path.parent)])
-            return changed
-        }
-        let changed = try await setFolderMetadata(update, at: path, place)
-        // Its own listing tells of its marker.
-        await journal.announce([.children(of: path)])
+        let changed =
+            base.content == Self.folderToken
+            ? try await setFolderMetadata(update, at: path, place)
+            : try await setFileMetadata(update, at: path, place, base)
+        await journal.announce([.item(path)])
         return changed
     }
 

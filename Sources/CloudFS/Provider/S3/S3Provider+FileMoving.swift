@@ -8,15 +8,17 @@ extension S3Provider {
         let from = try await placeToChange(source)
         let target = try await placeToChange(destination)
         guard let name = destination.name else { throw Self.notFound(destination) }
-        if base.content == Self.folderToken, target.folderKey == from.folderKey {
+        let isFolder = base.content == Self.folderToken
+        if isFolder, target.folderKey == from.folderKey {
             return try await renameInPlace(source, to: destination, target, as: name)
         }
-        guard !target.folderKey.starts(with: from.folderKey) else {
+        // A file may move into a folder that is beside it.
+        guard !isFolder || !target.folderKey.starts(with: from.folderKey) else {
             throw CloudFSError(.invalidArgument, "\"\(source)\" cannot be moved into itself")
         }
         var hints = [ChangeHint.children(of: source.parent), .children(of: destination.parent)]
         let item: RemoteItem
-        if base.content == Self.folderToken {
+        if isFolder {
             let isUnfinished = try await isMoving(from.folderKey, to: target.folderKey)
             if !isUnfinished {
                 guard try await folder(from, as: name) != nil else { throw Self.notFound(source) }

@@ -262,6 +262,12 @@ final class S3Provider: CloudProvider {
         return found
     }
 
+    func requireName(_ name: ItemName, isInRoot: Bool) throws(CloudFSError) {
+        try S3Keys.requireNew(name, isInRoot: isInRoot)
+    }
+
+    func plainName(of name: ItemName) -> ItemName { S3Keys.plain(name) }
+
     static func notFound(_ path: RemotePath) -> CloudFSError {
         CloudFSError(.notFound, "\"\(path)\" is not in the bucket")
     }

@@ -44,6 +44,16 @@ import Testing
         try await provider.changes(after: nil).anchor
     }
 
+    @Test func `a record says what it was told, and everything where it cannot be read`() throws {
+        let path = RemotePath([try ItemName("a b"), try ItemName("ü%")])
+        let hints: Set<ChangeHint> = [
+            .children(of: path), .subtree(path), .item(path), .item(path.parent),
+        ]
+        let bodies = S3JournalRecord.bodies(of: hints)
+        #expect(bodies.map { S3JournalRecord.hints(in: $0) } == [hints])
+        #expect(S3JournalRecord.hints(in: Array("other a\n".utf8)) == [.subtree(.root)])
+    }
+
     private static func children(_ path: String) throws -> ChangeHint {
         .children(of: try Bench.path(path))
     }

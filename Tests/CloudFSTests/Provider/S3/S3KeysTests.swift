@@ -64,6 +64,38 @@ import Testing
         }
     }
 
+    @Test(arguments: [1, 2, 3, 4] as [UInt64])
+    func `what is called after anything is called as something new can be`(seed: UInt64) throws {
+        print("seed \(seed)")
+        var random = SeededRandom(seed: seed)
+        for _ in 0..<1_000 {
+            let part = Self.part(&random)
+            for name in [
+                try S3Keys.name(of: part, isInRoot: false),
+                try S3Keys.nameOfFolderBesideFile(part),
+            ] {
+                let plain = S3Keys.plain(name)
+                #expect(!plain.bytes.starts(with: Self.mark), "\(name)")
+                try S3Keys.requireNew(plain, isInRoot: false)
+            }
+        }
+        #expect(try S3Keys.plain(ItemName("‛b.txt%2F")) == ItemName("b.txt"))
+        #expect(try S3Keys.plain(ItemName("b%2F")) == ItemName("b%2F"))
+    }
+
+    @Test func `nothing new is called like what only a bucket can have`() throws {
+        for text in ["‛a%2F", "‛a~0123456789ABCDEF", "‛a"] {
+            let name = try ItemName(text)
+            let error = #expect(throws: CloudFSError.self) {
+                try S3Keys.requireNew(name, isInRoot: false)
+            }
+            #expect(error?.code == .invalidName, "\(text)")
+        }
+        for text in ["‛‛a", "‛.", "‛%00", "‛", "a"] {
+            try S3Keys.requireNew(ItemName(text), isInRoot: false)
+        }
+    }
+
     @Test func `a second name for an ordinary part is refused`() throws {
         for text in ["‛a", "‛100%25", "‛%41", "‛a%2f", "‛%00x%", "‛a%2Fb", "‛%2F%2F"] {
             let name = try ItemName(text)

@@ -321,4 +321,69 @@ import Testing
         #expect(code != nil)
         #expect(bench.fake.object("a/x") != nil)
     }
+
+    // MARK: - Folders beside files
+
+    @Test func `a file moves into the folder beside it`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        let base = try await Bench.upload([1], to: "d", of: provider).version
+        bench.fake.put("d/", "")
+        _ = try await provider.move(from: Bench.path("d"), to: Bench.path("‛d%2F/d"), base: base)
+        #expect(bench.fake.keys("d") == ["d/", "d/d"])
+    }
+
+    @Test func `a folder has its plain name once there is no file beside it`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        bench.fake.put("d", "file")
+        bench.fake.put("d/a", "text")
+        let (shown, plain) = (try Bench.path("‛d%2F"), try Bench.path("d"))
+        let base = try await provider.item(at: shown).version
+        await #expect(throws: CloudFSError.self) {
+            try await provider.move(from: shown, to: plain, base: base)
+        }
+        bench.fake.remove("d")
+        let moved = try await provider.move(from: shown, to: plain, base: base)
+        #expect(moved.kind == .folder && moved.name == plain.name)
+        #expect(bench.fake.keys("d") == ["d/a"])
+    }
+
+    @Test func `a folder beside which a file comes while it moves is a folder`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        bench.fake.put("d/a", "text")
+        let base = try await provider.item(at: Bench.path("d")).version
+        let gate = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.wait(gate), on: .copy))
+        let moved = try await Bench.during(gate) {
+            bench.fake.put("e", "file")
+        } _: {
+            try await provider.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
+        }
+        #expect(try moved.get().kind == .folder)
+        #expect(bench.fake.object("e/a") != nil && bench.fake.object("e") != nil)
+    }
+
+    // MARK: - What is written on folders
+
+    @Test func `a folder's listing tells that something else is written on it`() async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        bench.fake.put("d/a", "text")
+        let path = try Bench.path("d")
+        var known = try await provider.item(at: path).version
+        func isToldUnchanged() async throws -> Bool {
+            let page = try await provider.children(of: path, after: nil)
+            return try #require(page.folder).isUnchanged(since: known)
+        }
+        #expect(try await isToldUnchanged())
+        #expect(try await provider.children(of: .root, after: nil).folder == nil)
+        bench.fake.put("d/", "", metadata: ["mode": "16832"])
+        #expect(try await !isToldUnchanged())
+        known = try await provider.item(at: path).version
+        #expect(try await isToldUnchanged())
+        bench.fake.remove("d/")
+        #expect(try await !isToldUnchanged())
+    }
 }
