@@ -159,6 +159,17 @@ struct MountingTests {
         }
     }
 
+    /// The directory does not tell them to its owner either.
+    @Test(.asRoot, .enabled(if: MountingTests.nobodyCanRun, "others cannot reach the binary"))
+    func `attributes outlive a mode that hides them`() async throws {
+        try await Self.asNobody(Self.hidingScript) { cloud in
+            let told = try await Shell.run(
+                ["getfattr", "--only-values", "-n", "user.note", "\(cloud.path)/file"]
+            )
+            #expect(told.output == "kept")
+        }
+    }
+
     /// Runs a script as a user who is nobody, in a folder with a cloud and a mountpoint.
     private static func asNobody(
         _ script: String,
@@ -190,6 +201,19 @@ struct MountingTests {
         #expect(result.status == 0, "\(result)")
         try await check(TestFolder(folder + "/cloud"))
     }
+
+    private static let hidingScript = """
+        start
+        echo text > drive/file
+        setfattr -n user.note -v kept drive/file
+        for mode in 644 0 644; do
+            chmod $mode drive/file
+            "${MOUNT%-mount}" drain --wait drive
+            [ "$(stat -c %a cloud/file)" = $mode ]
+        done
+        [ "$(getfattr --only-values -n user.note drive/file)" = kept ]
+        end
+        """
 
     private static let mounting = """
         umask 022

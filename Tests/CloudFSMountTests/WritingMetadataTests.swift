@@ -175,6 +175,16 @@ struct WritingMetadataTests {
         }
     }
 
+    @Test func `a file keeps bits that no cloud has when its mode was sent`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.run("echo x > file")
+            try await drive.drain()
+            try await drive.run("chmod 4755 file")
+            try await drive.drain()
+            #expect(try await drive.run("stat -c %a file") == "4755")
+        }
+    }
+
     @Test func `chmod and times are exact, and change nothing else`() async throws {
         try await TestDrive.with(
             prepare: Filling { cloud in

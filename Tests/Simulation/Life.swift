@@ -121,7 +121,18 @@ final class Life: Sendable {
 
     /// Lets go of the drive, once nothing asks for it any more.
     func forget() {
-        drive.withLock { $0 = nil }
+        let parts = drive.withLock { drive in
+            defer { drive = nil }
+            return drive?.parts
+        }
+        // What a drive is made of keeps itself, and its files open: a process takes all with it.
+        do {
+            try parts?.filesystem.catalog.close()
+        } catch {
+            Trace.note(device, "\(error)")
+        }
+        // It does its work in this process's name, and would keep it for ever.
+        access.withLock { $0 = nil }
     }
 
     func reachFault(_ name: String) {

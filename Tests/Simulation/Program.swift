@@ -82,7 +82,8 @@ final class Program: Sendable {
     private static func isOrdinary(_ code: CloudFSError.Code) -> Bool {
         switch code {
         case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .offline, .timedOut,
-            .claimed, .remoteChanged, .noAttribute, .invalidArgument, .denied, .cancelled:
+            .claimed, .remoteChanged, .noAttribute, .invalidArgument, .invalidName, .denied,
+            .cancelled:
             true
         default: false
         }

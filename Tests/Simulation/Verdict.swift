@@ -109,12 +109,24 @@ struct Verdict {
                 if child.kind == .folder { folders.append((child.id, path)) }
                 let text = path.names.map { "/" + Observer.text($0.bytes) }.joined()
                 guard child.kind == .file, !lost.contains(text) else { continue }
-                let bytes = try await session.read(child.id)
+                let bytes = try await patiently { try await session.read(child.id) }
                 if bytes != (try story.cloud.bytes(at: path)) {
                     ledger.find("\(device.name) reads other bytes of \(text) than the cloud has")
                 }
             }
         }
+    }
+
+    /// Reads again what failed because a request of before the calm is waited for.
+    private func patiently<Value>(_ read: () async throws -> Value) async throws -> Value {
+        for _ in 0..<3 {
+            do {
+                return try await read()
+            } catch let error as CloudFSError where error.isTransient {
+                try await Task.sleep(for: .seconds(60))
+            }
+        }
+        return try await read()
     }
 
     // MARK: - Nothing is lost

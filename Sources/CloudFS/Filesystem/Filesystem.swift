@@ -134,11 +134,16 @@ final class Filesystem: Sendable {
         throw CloudFSError(.notPermitted, "the name .cloudfs belongs to CloudFS", item: parent)
     }
 
-    /// Refuses what an item cannot be called in the cloud.
+    /// Refuses what nothing new can be called in the cloud; what has the name there can be replaced.
     ///
     /// - Throws: `invalidName`.
     func requireName(_ name: ItemName, in parent: ItemID) throws(CloudFSError) {
-        try feed.requireName(name, isInRoot: parent == .root)
+        do throws(CloudFSError) {
+            try feed.requireName(name, isInRoot: parent == .root)
+        } catch {
+            let isKnown = try catalog.read { try $0.base(named: name.bytes, in: parent) != nil }
+            guard isKnown else { throw error }
+        }
     }
 
     // MARK: - Attributes

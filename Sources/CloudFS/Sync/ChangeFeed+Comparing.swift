@@ -80,7 +80,7 @@ extension ChangeFeed {
     /// Leaves out everything until all is compared: what is missing may have moved into a folder
     /// that is known and was not looked at yet.
     private func holdingBack(_ missing: [Missing]) -> [Missing] {
-        holdBack(missing.map(\.folder)) ? [] : missing
+        missing.filter { !holdsBack($0.folder) }
     }
 
     /// Lists every folder that was known before once, to find what changed while nobody looked.
@@ -125,12 +125,17 @@ extension ChangeFeed {
         guard let gone = try await applier.takeOverDeparted(id), let folder = gone.parent else {
             return
         }
-        var missing = [Missing(folder: folder, items: [gone])]
         if applier.hasStableIDs {
+            // It may be in a folder that was not looked at yet: it is asked about again.
+            guard hasCompared else { return }
             try await scanUnlisted(isPatient: false)
-            missing = withoutSkipped(missing)
+            guard !withoutSkipped([Missing(folder: folder, items: [gone])])[0].items.isEmpty
+            else { return }
         }
-        try await remove(missing)
+        if try await isSuspicious([gone]) {
+            guard try await applier.takeOverDeparted(id) == gone else { return }
+        }
+        try await removeNow([gone], of: folder)
     }
 
     /// Lists folders whose places are known now, and were not when they were to be listed.
@@ -188,20 +193,30 @@ extension ChangeFeed {
 
     private func remove(_ listing: Missing) async throws(CloudFSError) {
         var items = listing.items
-        let going = try await applier.count(items)
-        if try await isMost(going) {
-            logger.warning(
-                "more than half of the items are gone from the cloud; looking once more",
-                metadata: ["items": "\(going)"]
-            )
-            try await connect()
+        if try await isSuspicious(items) {
             items = try await list(listing.folder, depth: .names, isFresh: true).missing
         }
+        try await removeNow(items, of: listing.folder)
+    }
+
+    private func removeNow(_ items: [BaseRecord], of folder: ItemID) async throws(CloudFSError) {
         logger.debug(
             "items are gone from the cloud",
-            metadata: ["folder.id": "\(listing.folder)", "items": "\(items.map(\.item))"]
+            metadata: ["folder.id": "\(folder)", "items": "\(items.map(\.item))"]
         )
         for folder in try await applier.remove(items) { noteBlurred(folder) }
+    }
+
+    /// Whether so much would go that it is to be looked at once more; the cloud was reached then.
+    private func isSuspicious(_ items: [BaseRecord]) async throws(CloudFSError) -> Bool {
+        let going = try await applier.count(items)
+        guard try await isMost(going) else { return false }
+        logger.warning(
+            "more than half of the items are gone from the cloud; looking once more",
+            metadata: ["items": "\(going)"]
+        )
+        try await connect()
+        return true
     }
 
     /// Whether so many items are more than half of all, and not few.

@@ -6,10 +6,11 @@ extension ChangeFeed {
             scanNeeded.raise()
         }
         let written = hints.compactMap { if case .item(let path) = $0 { path } else { nil } }
-        if !written.isEmpty {
+        for start in stride(from: 0, to: written.count, by: Self.fewWritten) {
+            let few = written[start..<min(start + Self.fewWritten, written.count)]
             try await pool.engine {
-                try self.catalog.write { writer in
-                    for path in written { try self.noteWritten(path, writer) }
+                try self.catalog.write(isLong: true) { writer in
+                    for path in few { try self.noteWritten(path, writer) }
                 }
             }
         }
@@ -44,6 +45,9 @@ extension ChangeFeed {
             logger.error("the folder of an item is unknown", metadata: ["error": "\(error)"])
         }
     }
+
+    /// How many items are noted in one transaction.
+    private static let fewWritten = 100
 
     /// Makes the next listing look closer at an item, whatever it says.
     private func noteWritten(_ path: RemotePath, _ writer: CatalogWriter) throws {

@@ -35,19 +35,14 @@ final class ChangeFeed: Sendable {
         var flights: [ItemID: Task<Result<RemoteApplier.Outcome, CloudFSError>, Never>] = [:]
         /// When folders were last listed, or somebody's opening them led to it.
         var looks: [ItemID: Duration] = [:]
-        /// How often something made a comparison of everything necessary.
-        var occasions: UInt64 = 1
-        /// Up to which of them it was made.
-        var compared: UInt64 = 0
-        /// Folders that lacked something before all was compared.
-        var heldBack: Set<ItemID> = []
+        var comparisons = Comparisons()
         /// Whether it was asked from where on changes are heard of: what is compared before has to
         /// be compared again.
         var hasBegun = false
         /// How many list folders that nobody listed before.
         var firstListings = 0
 
-        var hasCompared: Bool { compared == occasions }
+        var hasCompared: Bool { comparisons.areCurrent }
         var hasCaughtUp: Bool { hasCompared && hints.isEmpty && !isFollowing }
     }
 
@@ -83,7 +78,7 @@ final class ChangeFeed: Sendable {
     }
 
     /// Notes that everything must be compared, also if a comparison is under way.
-    func needComparison() { state.withLock { $0.occasions += 1 } }
+    func needComparison() { state.withLock { $0.comparisons.need() } }
 
     // MARK: - Running
 
@@ -340,25 +335,10 @@ final class ChangeFeed: Sendable {
         if isDone { failed.forget(folder) } else { noteFailed([folder]) }
     }
 
-    /// - Returns: Whether nothing may be taken for gone before all is compared: these folders are
-    ///   listed again then.
-    func holdBack(_ folders: [ItemID]) -> Bool {
-        state.withLock { state in
-            guard !state.hasCompared else { return false }
-            state.heldBack.formUnion(folders)
-            return true
-        }
-    }
-
-    /// Notes what a comparison was made for.
-    private func noteCompared(_ occasion: UInt64) {
-        let folders = state.withLock { state in
-            state.compared = occasion
-            guard state.hasCompared else { return Set<ItemID>() }
-            defer { state.heldBack = [] }
-            return state.heldBack
-        }
-        if !folders.isEmpty { hint(Array(folders)) }
+    /// Whether what a folder lacks may not be taken for gone before all is compared: it is listed
+    /// again then.
+    func holdsBack(_ folder: ItemID) -> Bool {
+        state.withLock { $0.comparisons.holdsBack(folder) }
     }
 
     private func followHints() async {
@@ -389,11 +369,12 @@ final class ChangeFeed: Sendable {
                 let known = try await pool.engine {
                     try self.catalog.read { try $0.lastListedFolder() }
                 }
-                let occasion = state.withLock { $0.occasions }
+                let needed = state.withLock { $0.comparisons.needed }
                 try await scanUnlisted()
                 if !hasCompared {
                     if let known { try await compareAll(through: known) }
-                    noteCompared(occasion)
+                    let due = state.withLock { $0.comparisons.noteMade(for: needed) }
+                    if !due.isEmpty { hint(due) }
                     let sketched = try await pool.engine {
                         try self.catalog.read {
                             try $0.sketchedFolders(itemLimit: Self.firstDetails)

@@ -37,67 +37,6 @@ extension RemoteApplier {
         return id
     }
 
-    /// A free name for the version of `name` that lost.
-    func conflictName(
-        for name: ItemName,
-        in folder: ItemID,
-        _ reader: CatalogReader
-    ) throws -> ItemName {
-        let plain = provider.plainName(of: name)
-        var number = 1
-        while true {
-            let candidate = try ConflictNaming.name(
-                for: plain,
-                device: options.deviceName,
-                at: files.clocks.now(),
-                number: number
-            )
-            if try isFree(candidate, in: folder, reader) { return candidate }
-            number += 1
-        }
-    }
-
-    /// A free name for what had `name` until the cloud had something else there.
-    func displacedName(
-        for name: ItemName,
-        of id: ItemID,
-        in folder: ItemID,
-        _ reader: CatalogReader
-    ) throws -> ItemName {
-        var number = 0
-        while true {
-            let candidate = try DisplacedName.name(for: name, of: id, number: number)
-            if try isFree(candidate, in: folder, reader) { return candidate }
-            number += 1
-        }
-    }
-
-    /// Whether nothing has the name, neither here nor in the cloud.
-    private func isFree(
-        _ name: ItemName,
-        in folder: ItemID,
-        _ reader: CatalogReader
-    ) throws -> Bool {
-        try reader.child(name.bytes, of: folder) == nil
-            && reader.base(named: name.bytes, in: folder) == nil
-    }
-
-    /// Names an item anew that was displaced and is kept: as before, if that is free.
-    func nameAnew(_ id: ItemID, _ writer: CatalogWriter) throws -> [ItemChange] {
-        let reader = writer.reader
-        guard let known = try reader.name(of: id),
-            let original = DisplacedName.original(of: known.name, id)
-        else { return [] }
-        let name =
-            try isFree(original, in: known.parent, reader)
-            ? original : try conflictName(for: original, in: known.parent, reader)
-        try writer.moveName(of: id, to: name.bytes, in: known.parent)
-        return [
-            .entryVanished(parent: known.parent, name: try ItemName(known.name), item: id),
-            .entryAppeared(parent: known.parent, name: name),
-        ]
-    }
-
     /// Brings one file up to a version whose bytes differ from those of its base.
     ///
     /// - Parameter isOnTheMove: Whether its name here still is the one that it has left in the

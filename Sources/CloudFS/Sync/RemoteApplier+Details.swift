@@ -1,3 +1,5 @@
+import Logging
+
 /// What listings leave out: kind, modes, times and attributes of single items.
 extension RemoteApplier {
     func wantsDetails(ofSketches count: Int, _ depth: Depth) -> Bool {
@@ -55,7 +57,21 @@ extension RemoteApplier {
         }
         // One that is known from a listing only is looked at when somebody looks at it.
         guard let known, !known.isSketch, !sketch.isUnchanged(since: known) else { return nil }
-        return try await learn(try await provider.item(at: listing.path), of: listing.folder)
+        let remote: RemoteItem
+        do throws(CloudFSError) {
+            remote = try await provider.item(at: listing.path)
+        } catch  where !error.isOfConnection && error.code != .cancelled {
+            // What is in the folder is known all the same; the next listing looks again.
+            let place: Logger.Metadata.Value = "\(listing.folder)"
+            logger.notice(
+                "what is written on a folder cannot be looked at",
+                metadata: ["folder.id": place, "error": "\(error)"]
+            )
+            return nil
+        }
+        // What this machine wrote meanwhile is newer.
+        guard !mutations.blurs(listing.folder, since: listing.mark) else { return nil }
+        return try await learn(remote, of: listing.folder)
     }
 
     private static let detailsPage = 100

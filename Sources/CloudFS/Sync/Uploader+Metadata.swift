@@ -60,7 +60,9 @@ extension Uploader {
                 if isSame {
                     try writer.clearMetadataChanged(id, unlessAfter: changed)
                     try writer.noteSent(facts.attributes, of: id)
-                    isNews = try self.learn(remote, of: id, writer)
+                    // What a folder's answer tells may be of a moment later. A file's is what was
+                    // sent, as far as the cloud can keep it.
+                    if item.kind == .folder { isNews = try self.learn(remote, of: id, writer) }
                 }
                 return (try self.goesOn(id, writer), isNews)
             }

@@ -80,7 +80,7 @@ extension Uploader {
             "the cloud has what was sent before",
             metadata: ["item.id": "\(id)", "path": "\(path)"]
         )
-        if facts.lacks(sent) {
+        if facts.lacks(sent, isOpen: files.live(id) != nil) {
             try await forget(sent)
             feed.hint([sent.parent])
         } else {
@@ -206,7 +206,7 @@ extension Uploader {
 }
 
 extension Uploader {
-    /// A new file whose bytes a power failure took after they were sent is as long as the cloud's.
+    /// A file whose bytes a power failure took after they were sent is as long as the cloud's.
     private func follow(_ base: BaseRecord, _ writer: CatalogWriter) throws {
         let item = try writer.reader.existing(base.item).item
         guard item.kind == .file, item.content.generation == 0 else { return }
@@ -215,11 +215,14 @@ extension Uploader {
 }
 
 extension OutboxFacts {
-    /// Whether a power failure took the bytes of a file after they were sent: what the cloud has is
-    /// a version newer than the one that is shown, to whoever has it open too.
-    func lacks(_ sent: SentRecord) -> Bool {
-        facts.kind == .file && !sent.isMove && !facts.isResident && facts.place != nil
-            && base != nil
+    /// Whether a power failure took the bytes of a file after they were sent, and somebody has
+    /// opened what is left: what the cloud has is a version newer than that.
+    func lacks(_ sent: SentRecord, isOpen: Bool) -> Bool {
+        let item = record.item
+        return facts.kind == .file && !sent.isMove && facts.place != nil && base != nil
+            && (isOpen || item.content.generation != 0) && !facts.isResident && !facts.isDirty
+            && !facts.hasChangedMetadata
+            && (item.size != sent.size || item.metadata.modified != sent.modified)
     }
 
     /// Whether something in the cloud is what a request for the item made.

@@ -205,6 +205,8 @@ extension EmbeddedProvider {
         guard var item = try now.remoteItem(of: root.identity) else {
             throw EmbeddedFailure(call: "fstat", errorNumber: ENOENT)
         }
+        // The new mode may not permit to read them any more.
+        if let written = update.attributes { item.attributes = written }
         var wanted = found.status
         wanted.modified = update.metadata?.modified ?? wanted.modified
         // A program that wrote meanwhile made a version of its own, which is not this one.

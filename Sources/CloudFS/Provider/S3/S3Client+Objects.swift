@@ -173,6 +173,19 @@ extension S3Client {
         }
     }
 
+    /// Tries to delete an object of one's own if it has a tag that it has not.
+    ///
+    /// - Throws: `remoteChanged` if it is there still, as the server knows conditions of deletions.
+    func delete(own key: [UInt8], ifMatch tag: String) async throws(CloudFSError) {
+        try await perform {
+            var call = S3Call(method: "DELETE", key: key)
+            call.isOwn = true
+            call.demand(.ifMatch(tag, quoted: true))
+            return call
+        } consume: { _ in
+        }
+    }
+
     /// Copies an object on the server.
     ///
     /// - Parameters:

@@ -142,6 +142,10 @@ struct S3Keys: Sendable {
         while rest.starts(with: mark) { rest = rest.dropFirst(mark.count) }
         let folder = Array("%2F".utf8)
         if rest.suffix(folder.count).elementsEqual(folder) { rest = rest.dropLast(folder.count) }
+        // A long part may be cut in the middle of a character.
+        if String(validating: rest, as: UTF8.self) == nil {
+            rest = Array(String(decoding: rest, as: UTF8.self).utf8)[...]
+        }
         do throws(CloudFSError) {
             return try ItemName(Array(rest))
         } catch {

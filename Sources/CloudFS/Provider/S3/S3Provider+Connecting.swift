@@ -118,6 +118,7 @@ extension S3Provider {
                 if isHonoured, try await !isRefused(key, right, body: [1]) { break }
                 rules.replace = .none
             }
+            rules.delete = try await honoursOnDeletions(key)
             // Before any copy: who may not delete would leave that as well.
             try await client.delete(key, isOwn: true)
             rules.copy = try await honoursOnCopies(rules, to: key)
@@ -131,7 +132,7 @@ extension S3Provider {
             "conditional writes of the bucket",
             metadata: [
                 "create": "\(rules.create)", "replace": "\(rules.replace)",
-                "copy": "\(rules.copy)",
+                "copy": "\(rules.copy)", "delete": "\(rules.delete)",
             ]
         )
         try await keep(rules, as: identity)
@@ -148,6 +149,20 @@ extension S3Provider {
             noteLeftProbe(key)
             logger.debug("a probe stays in the bucket", metadata: ["error": "\(error)"])
         }
+    }
+
+    /// Whether a deletion is refused for its condition; one that fails otherwise says nothing, and
+    /// what is wrong is told by the deletion that follows.
+    private func honoursOnDeletions(_ key: [UInt8]) async throws(CloudFSError) -> Bool {
+        do throws(CloudFSError) {
+            try await client.delete(own: key, ifMatch: Self.unknownTag)
+        } catch  where error.cause as? S3Failure == .conditionFailed {
+            return true
+        } catch {
+            guard error.code != .cancelled else { throw error }
+            logger.debug("a deletion of a probe failed", metadata: ["error": "\(error)"])
+        }
+        return false
     }
 
     /// The tag of no object.

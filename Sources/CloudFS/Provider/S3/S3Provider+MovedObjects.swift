@@ -38,6 +38,34 @@ extension S3Provider {
     }
 
     private func delete(_ objects: [S3Object]) async throws(CloudFSError) {
+        guard rules.delete else { return try await deleteAtOnce(objects) }
+        let failure = await withTaskGroup(of: CloudFSError?.self) { group in
+            var failure: CloudFSError?
+            for (number, object) in objects.enumerated() where failure == nil {
+                if number >= settings.parallelLooks, let ended = await group.next() {
+                    failure = ended
+                }
+                group.addTask { await self.failureToDelete(object) }
+            }
+            return await group.reduce(into: failure) { $0 = $0 ?? $1 }
+        }
+        if let failure { throw failure }
+    }
+
+    /// Deletes an object as it was listed: what was written in its place since then is listed
+    /// again, and copied first.
+    private func failureToDelete(_ object: S3Object) async -> CloudFSError? {
+        do throws(CloudFSError) {
+            try await client.delete(object)
+            return nil
+        } catch {
+            return error.code == .remoteChanged ? nil : error
+        }
+    }
+
+    /// Where deletions have no conditions, many are one request: it may take what was written since
+    /// they were listed.
+    private func deleteAtOnce(_ objects: [S3Object]) async throws(CloudFSError) {
         for error in try await client.deleteBatch(objects.map(\.key)) {
             let isRefusal = error.failure == .accessDenied
             throw CloudFSError(

@@ -46,6 +46,8 @@ struct S3WriteRules: Sendable, Equatable {
     var replace = Replacing.none
     /// Whether copies honour the same.
     var copy = false
+    /// Whether `If-Match` keeps what is there from being deleted.
+    var delete = false
     var isProbed = false
     /// Whether the tag of what was sent at once is the digest of its bytes.
     var tagsAreDigests = false

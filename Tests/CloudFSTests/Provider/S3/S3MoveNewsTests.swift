@@ -13,7 +13,7 @@ import Testing
 
     @Test func `others hear of both folders' parents, not of everything`() async throws {
         let clocks = S3TestClocks()
-        let bench = try await clocks.bench()
+        let bench = try await clocks.bench(Bench.batches)
         for name in ["from/", "from/d/a", "from/d/sub/b", "to/x", "other/y"] {
             bench.fake.put(FakeS3Key(name), "content")
         }
@@ -50,7 +50,7 @@ import Testing
 
     @Test func `a move whose device is gone hides nothing for long`() async throws {
         let clocks = S3TestClocks()
-        let bench = try await clocks.bench()
+        let bench = try await clocks.bench(Bench.batches)
         bench.fake.put("d/a", "a")
         let mover = try await bench.provider(clocks: clocks.own)
         let other = try await bench.provider(device: "two", clocks: clocks.own)
@@ -84,7 +84,7 @@ import Testing
 
     @Test func `a move that takes long goes on being told`() async throws {
         let clocks = S3TestClocks()
-        let bench = try await clocks.bench()
+        let bench = try await clocks.bench(Bench.batches)
         for number in 0..<40 { bench.fake.put(FakeS3Key("d/\(number)"), "x") }
         var settings = Bench.settings
         settings.parallelLooks = 1

@@ -64,6 +64,13 @@ struct S3ProviderBench {
         return settings
     }
 
+    /// Of a server that has no conditions of deletions, of which many are then one request.
+    static var batches: FakeS3Settings {
+        var settings = FakeS3Settings()
+        settings.conditionsOnDelete = .ignored
+        return settings
+    }
+
     // MARK: - Uploads in parts
 
     static let part = 1 << 20

@@ -118,7 +118,7 @@ import Testing
     func `a folder's move goes on after an interruption`(
         interruption: Interruption
     ) async throws {
-        let bench = try await Bench.make()
+        let bench = try await Bench.make(Bench.batches)
         Self.fill(bench)
         let first = try await bench.provider()
         let base = try await first.item(at: Bench.path("d")).version
@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test func `what is written into the old folder while it is emptied moves too`() async throws {
-        let bench = try await Bench.make()
+        let bench = try await Bench.make(Bench.batches)
         Self.fill(bench)
         let provider = try await bench.provider()
         let base = try await provider.item(at: Bench.path("d")).version
@@ -155,6 +155,28 @@ import Testing
         gate.open()
         _ = try await moved
         #expect(bench.fake.object("e/0000-foreign")?.bytes == Array("foreign".utf8))
+        #expect(bench.fake.keys("d/").isEmpty)
+    }
+
+    /// After the last look at it: nobody has a copy of that.
+    @Test func `what is saved in the old folder right before it is deleted there moves too`()
+        async throws
+    {
+        let bench = try await Bench.make()
+        bench.fake.put("d/a", "old")
+        bench.fake.put("d/b", "b")
+        let provider = try await bench.provider()
+        let base = try await provider.item(at: Bench.path("d")).version
+        let gate = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.wait(gate), on: .delete, key: "d/a"))
+        let moved = try await Bench.during(gate) {
+            bench.fake.put("d/a", "saved")
+        } _: {
+            try await provider.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
+        }
+        _ = try moved.get()
+        #expect(bench.fake.object("e/a")?.bytes == Array("saved".utf8))
+        #expect(bench.fake.keys("e/") == ["e/", "e/a", "e/b"])
         #expect(bench.fake.keys("d/").isEmpty)
     }
 
@@ -199,7 +221,7 @@ import Testing
 
     @Test func `what is edited in the new folder while the old one is emptied stays`() async throws
     {
-        let bench = try await Bench.make()
+        let bench = try await Bench.make(Bench.batches)
         Self.fill(bench)
         bench.fake.put("d/y", "old")
         bench.fake.put("d/z", "old")
@@ -232,7 +254,7 @@ import Testing
     func `what is edited in the new folder after an interruption stays`(
         interruption: Interruption
     ) async throws {
-        let bench = try await Bench.make()
+        let bench = try await Bench.make(Bench.batches)
         Self.fill(bench)
         let first = try await bench.provider()
         let base = try await first.item(at: Bench.path("d")).version

@@ -1,0 +1,76 @@
+/// Names of items whose own ones something else has.
+extension RemoteApplier {
+    /// A free name for the version of `name` that lost.
+    func conflictName(
+        for name: ItemName,
+        in folder: ItemID,
+        _ reader: CatalogReader
+    ) throws -> ItemName {
+        let plain = provider.plainName(of: name)
+        var number = 1
+        while true {
+            let candidate = try ConflictNaming.name(
+                for: plain,
+                device: options.deviceName,
+                at: files.clocks.now(),
+                number: number
+            )
+            if try isFree(candidate, in: folder, reader) { return candidate }
+            number += 1
+        }
+    }
+
+    /// A free name for what had `name` until the cloud had something else there.
+    func displacedName(
+        for name: ItemName,
+        of id: ItemID,
+        in folder: ItemID,
+        _ reader: CatalogReader
+    ) throws -> ItemName {
+        var number = 0
+        while true {
+            let candidate = try DisplacedName.name(for: name, of: id, number: number)
+            if try isFree(candidate, in: folder, reader) { return candidate }
+            number += 1
+        }
+    }
+
+    /// Whether nothing new in the cloud can have the name.
+    private func isRefused(_ name: ItemName, in folder: ItemID) -> Bool {
+        do throws(CloudFSError) {
+            try provider.requireName(name, isInRoot: folder == .root)
+            return false
+        } catch {
+            return true
+        }
+    }
+
+    /// Whether nothing has the name, neither here nor in the cloud.
+    private func isFree(
+        _ name: ItemName,
+        in folder: ItemID,
+        _ reader: CatalogReader
+    ) throws -> Bool {
+        try reader.child(name.bytes, of: folder) == nil
+            && reader.base(named: name.bytes, in: folder) == nil
+    }
+
+    /// Names an item anew that is kept, and was displaced or has a name that nothing new can have:
+    /// as before, if that is free and can be.
+    func nameAnew(_ id: ItemID, _ writer: CatalogWriter) throws -> [ItemChange] {
+        let reader = writer.reader
+        guard let known = try reader.name(of: id) else { return [] }
+        let displaced = DisplacedName.original(of: known.name, id)
+        let original = try displaced ?? ItemName(known.name)
+        let isRefused = isRefused(original, in: known.parent)
+        guard displaced != nil || isRefused else { return [] }
+        let name =
+            try !isRefused && isFree(original, in: known.parent, reader)
+            ? original : try conflictName(for: original, in: known.parent, reader)
+        try writer.moveName(of: id, to: name.bytes, in: known.parent)
+        return [
+            .entryVanished(parent: known.parent, name: try ItemName(known.name), item: id),
+            .entryAppeared(parent: known.parent, name: name),
+        ]
+    }
+}
