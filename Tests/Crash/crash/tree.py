@@ -141,7 +141,6 @@ class Tree:
         # Every state of any file between two calls, by its hash: they are many, and some large.
         self.whole: set[int] = set()
         self.calls = 0
-        self.conflicts = 0
         self.is_stopped: Callable[[], bool] = lambda: False
 
     def call(self, after: Nodes, work: Callable[[], object],
@@ -274,7 +273,7 @@ class Tree:
         if not self.power:
             self.check_kill(found)
         else:
-            found = self.check_cut(found)
+            self.check_cut(found)
         self.whole |= contents(found)
         self.nodes = {path: node._replace(flushed=True) for path, node in found.items()}
         self.pending, self.past = None, [self.nodes]
@@ -291,51 +290,26 @@ class Tree:
         if lines:
             raise Failure(f"{self.name}:\n  " + "\n  ".join(lines))
 
-    def check_cut(self, found: Nodes) -> Nodes:
+    def check_cut(self, found: Nodes) -> None:
         """Each item as it was at some time since the last flush; flushed bytes are there."""
         states = self.past + [self.nodes] + ([self.pending[0]] if self.pending else [])
         lines = []
         is_absence = True
         for path in sorted(set(found).union(*states)):
             have = found.get(path)
-            if have is not None and "(conflicted copy" in path:
-                self.conflicts += 1
-                os.unlink(self.path(path))
-                del found[path]
-                continue
-            # What was made or moved since the last flush may have come back from the cloud.
-            items = {state[path].inode if path in state else None for state in states}
-            is_known = any(self.may_be(have, state.get(path), len(items) == 1) for state in states)
-            if not is_known and not self.came_along(path, found, states):
+            if not any(self.may_be(have, state.get(path)) for state in states):
                 is_absence = is_absence and have is None
                 lines.append(f"{path}: {describe(have)}, but it never was, since the last flush: "
                              + "; ".join(sorted({describe(state.get(path)) for state in states})))
         if lines:
             kind = Absent if is_absence else Failure
             raise kind(f"{self.name}:\n  " + "\n  ".join(lines))
-        return found
-
-    @classmethod
-    def came_along(cls, path: str, found: Nodes, states: list[Nodes]) -> bool:
-        """Whether something may be back in a folder that moved.
-
-        The cloud has heard of the move, and not of the removal that was before it.
-        """
-        folder, name = os.path.split(path)
-        if path not in found or folder not in found:
-            return False
-        return any(
-            cls.may_be(found[path], state.get(os.path.join(place, name)), False)
-            for state in states
-            for place, node in state.items()
-            if node.inode == found[folder].inode
-        )
 
     @staticmethod
-    def may_be(have: Node | None, was: Node | None, is_old: bool) -> bool:
+    def may_be(have: Node | None, was: Node | None) -> bool:
         if have is None or was is None:
             return have is was
-        if have.kind != was.kind or (is_old and was.inode not in (None, have.inode)):
+        if have.kind != was.kind or was.inode not in (None, have.inode):
             return False
         if was.kind == "file" and not was.flushed:
             return True
