@@ -21,6 +21,8 @@ final class Story: Sendable {
     private static let firstRemovingTrees: UInt64 = 50_000_000
     /// From here on the cloud is a bucket.
     private static let firstBucket: UInt64 = 60_000_000
+    /// From here on the bucket's server ignores the conditions that Ceph ignores.
+    private static let firstOnCeph: UInt64 = 65_000_000
 
     init(_ simulation: Simulation, folder: String) {
         self.simulation = simulation
@@ -37,8 +39,9 @@ final class Story: Sendable {
         // Not drawn: each seed before would tell another story.
         traits.foldsNames = simulation.seed >= Self.firstFolding && simulation.seed % 4 == 0
         let isBucket = simulation.seed >= Self.firstBucket
+        let isOnCeph = simulation.seed >= Self.firstOnCeph
         let cloud: any SimulatedCloud =
-            isBucket ? BucketCloud(FakeS3Settings()) : TreeCloud(traits)
+            isBucket ? BucketCloud(isOnCeph ? .ceph : FakeS3Settings()) : TreeCloud(traits)
         var weather = NetworkLink.Weather()
         if limits.hasFaults, draw(4) != 0 {
             weather.requestLost = draw(60)
@@ -83,7 +86,7 @@ final class Story: Sendable {
         self.devices = devices
         self.programs = programs
         self.random = Mutex(random)
-        let kind = isBucket ? "a bucket" : "\(traits)"
+        let kind = isOnCeph ? "a bucket of Ceph" : isBucket ? "a bucket" : "\(traits)"
         Trace.note("seed \(simulation.seed)", "\(kind) \(weather) \(plan)")
     }
 
