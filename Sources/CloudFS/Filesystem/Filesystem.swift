@@ -134,7 +134,9 @@ final class Filesystem: Sendable {
         throw CloudFSError(.notPermitted, "the name .cloudfs belongs to CloudFS", item: parent)
     }
 
-    /// Refuses what nothing new can be called in the cloud; what has the name there can be replaced.
+    /// Refuses what nothing new can be called in the cloud.
+    ///
+    /// What has the name there can be replaced.
     ///
     /// - Throws: `invalidName`.
     func requireName(_ name: ItemName, in parent: ItemID) throws(CloudFSError) {

@@ -81,7 +81,11 @@ extension S3Client {
 
     /// Stores an object.
     ///
-    /// - Parameter isOwn: Whether nobody else writes it.
+    /// - Parameters:
+    ///   - condition: What must be so of what is there.
+    ///   - known: What is there, where its tag tells nothing, as of what has no bytes: it is looked
+    ///     at once more before an unheard request is repeated.
+    ///   - isOwn: Whether nobody else writes it.
     /// - Throws: `exists` or `remoteChanged` when the condition does not hold.
     func put(
         _ key: [UInt8],
@@ -90,6 +94,7 @@ extension S3Client {
         contentType: String? = nil,
         contentHeaders: [String: String] = [:],
         condition: S3Condition = .none,
+        over known: S3ObjectHead? = nil,
         headers: [(name: String, value: String)] = [],
         isOwn: Bool = false
     ) async throws(CloudFSError) -> S3Written {
@@ -97,11 +102,12 @@ extension S3Client {
             var call = S3Call(method: "PUT", key: key, headers: headers, body: body)
             call.weight = .data(byteCount: body.byteCount)
             call.isOwn = isOwn
+            call.mayKeepTag = known != nil
             call.demand(condition)
             try call.describe(metadata, contentType: contentType, contentHeaders: contentHeaders)
             return call
         } settle: { error throws(CloudFSError) in
-            try await self.settle(key, body, metadata, error)
+            try await self.settle(key, body, metadata, over: known, error)
         } consume: { answer throws(CloudFSError) in
             try await S3AnswerCheck.written(answer)
         }
@@ -115,9 +121,13 @@ extension S3Client {
         _ key: [UInt8],
         _ body: HTTPBody,
         _ metadata: [String: String],
+        over known: S3ObjectHead?,
         _ error: CloudFSError
     ) async throws(CloudFSError) -> S3Written? {
         guard let head = try await headIfPresent(key) else { return nil }
+        if let known, head.object == known.object, head.userMetadata == known.userMetadata {
+            return nil
+        }
         let isOurs =
             head.object.size == body.byteCount
             && metadata.allSatisfy { head.userMetadata[$0.key.lowercased()] == $0.value }

@@ -102,7 +102,7 @@ extension S3Provider {
         let place = try await placeToChange(path)
         let changed =
             base.content == Self.folderToken
-            ? try await setFolderMetadata(update, at: path, place)
+            ? try await setFolderMetadata(update, at: path, place, base)
             : try await setFileMetadata(update, at: path, place, base)
         await journal.announce([.item(path)])
         return changed
@@ -127,18 +127,21 @@ extension S3Provider {
     private func setFolderMetadata(
         _ update: MetadataUpdate,
         at path: RemotePath,
-        _ place: Place
+        _ place: Place,
+        _ base: ItemVersion
     ) async throws(CloudFSError) -> RemoteItem {
         guard let name = path.name else { throw Self.notFound(path) }
         let item = try await self.item(at: path)
         guard item.kind == .folder else { throw Self.changed(path) }
         let key = place.folderKey
         let kept = try await client.headIfPresent(key)
+        // No tag tells what is written on a marker.
+        guard Self.isKnown(kept, as: base) else { throw Self.changed(path) }
         let headers = try Self.headers(update, of: item, kept: kept?.userMetadata ?? [:])
         if let kept, kept.object.size > 0 {
             try await copy(kept, to: key, over: kept.object, metadata: headers)
         } else {
-            try await putMarker(key, headers, over: kept?.object, path)
+            try await putMarker(key, headers, over: kept, path)
             noteFolder(key, isMarked: true)
         }
         // A file may have come beside it meanwhile.
@@ -146,11 +149,21 @@ extension S3Provider {
         return changed
     }
 
+    /// Whether on a folder is written what was known, as far as that tells.
+    ///
+    /// A marker without metadata only says that there is a folder.
+    private static func isKnown(_ marker: S3ObjectHead?, as base: ItemVersion) -> Bool {
+        guard let known = metadataDigest(base) else {
+            return !base.metadata.hasSuffix(unmarkedToken) || marker?.userMetadata.isEmpty != false
+        }
+        return marker.map { metadataDigest(version(of: $0)) == known } ?? false
+    }
+
     /// Writes a folder's marker in the place of the one that was looked at, or of none.
     func putMarker(
         _ key: [UInt8],
         _ metadata: [String: String],
-        over present: S3Object?,
+        over present: S3ObjectHead?,
         _ path: RemotePath
     ) async throws(CloudFSError) {
         do throws(CloudFSError) {
@@ -159,7 +172,8 @@ extension S3Provider {
                 body: .bytes([]),
                 metadata: metadata,
                 contentType: S3Metadata.folderType,
-                condition: rules.condition(replacing: present?.entityTag)
+                condition: rules.condition(replacing: present?.object.entityTag),
+                over: present
             )
         } catch  where Self.isConflict(error) {
             throw Self.changed(path)

@@ -78,7 +78,7 @@ extension S3Provider {
         let id = S3Metadata.documentID([:], key: folderKey, container: identity)
         var metadata = head?.userMetadata ?? [:]
         metadata["cloudfs-id"] = id.description
-        try await putMarker(folderKey, metadata, over: head?.object, path)
+        try await putMarker(folderKey, metadata, over: head, path)
     }
 
     // MARK: - Files

@@ -389,6 +389,30 @@ import Testing
 
     // MARK: - What is written on folders
 
+    @Test func `a folder on which something else is written than was known is left alone`()
+        async throws
+    {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        bench.fake.put("d/a", "text")
+        let path = try Bench.path("d")
+        let update = MetadataUpdate(attributes: ["user.a": [1]])
+        let unmarked = try await provider.item(at: path).version
+        bench.fake.put("d/", "", metadata: ["mode": "16832"])
+        for known in [unmarked, try await provider.item(at: path).version] {
+            let code = await s3Failure {
+                bench.fake.put("d/", "", metadata: ["mode": "16840"])
+                _ = try await provider.setMetadata(update, at: path, base: known)
+            }
+            #expect(code == .remoteChanged)
+        }
+        let current = try await provider.item(at: path).version
+        _ = try await provider.setMetadata(update, at: path, base: current)
+        #expect(bench.fake.object("d/")?.metadata["mode"] == "16840")
+        bench.fake.put("d/", "")
+        _ = try await provider.setMetadata(update, at: path, base: unmarked)
+    }
+
     @Test func `a folder's listing tells that something else is written on it`() async throws {
         let bench = try await Bench.make()
         let provider = try await bench.provider()

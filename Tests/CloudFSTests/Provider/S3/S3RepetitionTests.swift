@@ -138,6 +138,43 @@ import Testing
         #expect(Self.code(outcome) == .remoteChanged)
     }
 
+    @Test(arguments: S3LostAnswerTests.Server.allCases)
+    func `what is written on a folder after a change of it was lost stays`(
+        server: S3LostAnswerTests.Server
+    ) async throws {
+        let bench = try await Bench.make(server.settings)
+        let provider = try await bench.provider()
+        bench.fake.put("d/", "", metadata: ["mode": "16877"])
+        let path = try Bench.path("d")
+        let base = try await provider.item(at: path).version
+        _ = try await bench.losing(.put, of: "d/") {
+            $0.key == "d/"
+        } _: {
+            bench.fake.put("d/", "", metadata: ["mode": "16832"])
+        } _: {
+            let update = MetadataUpdate(attributes: ["user.a": [1]])
+            _ = try await provider.setMetadata(update, at: path, base: base)
+        }
+        #expect(bench.fake.object("d/")?.metadata == ["mode": "16832"])
+    }
+
+    @Test(arguments: S3LostAnswerTests.Server.allCases, [false, true])
+    func `what is to be written on a folder is written though the first try was lost`(
+        server: S3LostAnswerTests.Server,
+        isDone: Bool
+    ) async throws {
+        let bench = try await Bench.make(server.settings)
+        let provider = try await bench.provider()
+        bench.fake.put("d/", "", metadata: ["mode": "16832"])
+        let path = try Bench.path("d")
+        let base = try await provider.item(at: path).version
+        let action = isDone ? Bench.lost : .fail(status: 500, code: "InternalError")
+        bench.fake.add(FakeS3Fault(action, on: .put, key: "d/"))
+        let update = MetadataUpdate(attributes: ["user.a": [1]])
+        let item = try await provider.setMetadata(update, at: path, base: base)
+        #expect(item.attributes == ["user.a": [1]] && item.metadata.permissions == 0o700)
+    }
+
     @Test func `a deletion that failed is not done because the bucket is gone`() async throws {
         let bench = try await Bench.make()
         let provider = try await bench.provider()

@@ -100,6 +100,8 @@ final class S3TestClocks: Sendable {
         await provider.sweep()
         #expect(Self.floors(bench).count == 1)
         #expect(try #require(Self.floors(bench).first) > floor)
+        // A request is kept until the server has done with its answer.
+        try await eventually("all is answered") { bench.fake.activeRequestCount == 0 }
         bench.fake.forgetRequests()
         await provider.sweep()
         #expect(bench.fake.requests.map(\.kind) == [.list, .list])
