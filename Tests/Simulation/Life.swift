@@ -93,8 +93,9 @@ final class Life: Sendable {
                 provider: access.provider,
                 contentTypes: Self.contentTypes
             )
-            let logger = Logger(label: device) { [onFailure] _ in
-                TraceLog(device: device, onFailure: onFailure)
+            let logger = Logger(label: device) { _ in
+                // What a process does that is no more is nobody's to see.
+                TraceLog(device: device) { text in if !self.isOver { self.onFailure(text) } }
             }
             let parts = try DriveParts(
                 configuration,

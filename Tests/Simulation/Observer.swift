@@ -40,7 +40,9 @@ struct Observer {
             )
         let here = try content(of: id, extent)
         if extent.isResident { return here }
-        let old = base.flatMap { cloud.bytes(ofVersion: $0.version.content) }
+        // What it lacks of a version that is gone is in no other one, such as that of a place it got.
+        let old =
+            record.isBaseLost ? nil : base.flatMap { cloud.bytes(ofVersion: $0.version.content) }
         var bytes = [UInt8](repeating: 0, count: Int(extent.size))
         for index in bytes.indices.prefix(old?.count ?? 0) { bytes[index] = old?[index] ?? 0 }
         for range in extent.present {

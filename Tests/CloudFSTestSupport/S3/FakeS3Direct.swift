@@ -1,4 +1,4 @@
-public import CloudFS
+import CloudFS
 import NIOCore
 
 /// The server without its connections: each request is one call, which happens whole.
