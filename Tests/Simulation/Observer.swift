@@ -40,7 +40,7 @@ struct Observer {
             )
         let here = try content(of: id, extent)
         if extent.isResident { return here }
-        // What it lacks of a version that is gone is in no other one, such as that of a place it got.
+        // What it lacks of a version that is gone is in no other one, as that of a place it got.
         let old =
             record.isBaseLost ? nil : base.flatMap { cloud.bytes(ofVersion: $0.version.content) }
         var bytes = [UInt8](repeating: 0, count: Int(extent.size))
