@@ -155,16 +155,17 @@ extension S3Client {
 
     /// Deletes an object that was looked at just now; it is no error when there is none any more.
     ///
-    /// Servers that do not know `If-Match` here delete whatever is there.
-    ///
+    /// - Parameter condition: Servers that know none here delete whatever is there.
     /// - Throws: `remoteChanged` when it is another one by now: with `noAnswer` as cause where an
     ///   earlier try was not answered, and may have deleted what was meant before the other came.
-    func delete(_ object: S3Object) async throws(CloudFSError) {
-        let condition = S3Condition.ifMatch(object.entityTag, quoted: true)
+    func delete(
+        _ object: S3Object,
+        condition: S3Condition
+    ) async throws(CloudFSError) {
         do throws(CloudFSError) {
             try await perform {
                 var call = S3Call(method: "DELETE", key: object.key)
-                if !object.entityTag.isEmpty { call.prefer(condition) }
+                call.prefer(condition)
                 return call
             } settle: { _ throws(CloudFSError) in
                 guard let head = try await self.headIfPresent(object.key) else {
@@ -183,14 +184,14 @@ extension S3Client {
         }
     }
 
-    /// Tries to delete an object of one's own if it has a tag that it has not.
+    /// Deletes an object of one's own, if a condition holds that the server may not know.
     ///
-    /// - Throws: `remoteChanged` if it is there still, as the server knows conditions of deletions.
-    func delete(own key: [UInt8], ifMatch tag: String) async throws(CloudFSError) {
+    /// - Throws: `remoteChanged` if it does not hold, as far as the server knows it.
+    func delete(own key: [UInt8], condition: S3Condition) async throws(CloudFSError) {
         try await perform {
             var call = S3Call(method: "DELETE", key: key)
             call.isOwn = true
-            call.demand(.ifMatch(tag, quoted: true))
+            call.demand(condition)
             return call
         } consume: { _ in
         }

@@ -205,7 +205,7 @@ extension S3Provider {
             var head = try await meantFile(place, base, path)
             // Some servers delete whatever is there.
             if try await keepFolder(path.parent) { head = try await meantFile(place, base, path) }
-            try await client.delete(head.object)
+            try await delete(head.object)
         }
         await journal.announce([.children(of: path.parent)])
     }
@@ -221,8 +221,15 @@ extension S3Provider {
             throw CloudFSError(.notEmpty, "\"\(path)\" is an object with bytes in the bucket")
         }
         try await keepFolder(path.parent)
-        try await client.delete(first)
+        try await delete(first)
         forgetFolder(place.folderKey)
+    }
+
+    /// Deletes an object that was looked at just now.
+    ///
+    /// - Throws: As `S3Client.delete`.
+    func delete(_ object: S3Object) async throws(CloudFSError) {
+        try await client.delete(object, condition: rules.conditionOfDeletion(of: object))
     }
 
     /// - Throws: `invalidName` for a name that only a folder can have.

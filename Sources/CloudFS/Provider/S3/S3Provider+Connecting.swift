@@ -118,7 +118,7 @@ extension S3Provider {
                 if isHonoured, try await !isRefused(key, right, body: [1]) { break }
                 rules.replace = .none
             }
-            rules.delete = try await honoursOnDeletions(key)
+            rules.delete = try await honouredOnDeletions(key)
             // Before any copy: who may not delete would leave that as well.
             try await client.delete(key, isOwn: true)
             rules.copy = try await honoursOnCopies(rules, to: key)
@@ -151,18 +151,38 @@ extension S3Provider {
         }
     }
 
-    /// Whether a deletion is refused for its condition; one that fails otherwise says nothing, and
-    /// what is wrong is told by the deletion that follows.
-    private func honoursOnDeletions(_ key: [UInt8]) async throws(CloudFSError) -> Bool {
+    /// In which form a condition keeps an object from being deleted, if it has another tag.
+    ///
+    /// - Parameter key: Of an object that may be gone afterwards.
+    private func honouredOnDeletions(
+        _ key: [UInt8]
+    ) async throws(CloudFSError) -> S3WriteRules.Replacing {
+        for (form, isQuoted) in [(S3WriteRules.Replacing.quoted, true), (.unquoted, false)] {
+            let wrong = S3Condition.ifMatch(Self.unknownTag, quoted: isQuoted)
+            guard try await isDeletionRefused(key, wrong) == true,
+                let object = try await client.headIfPresent(key)?.object
+            else { break }
+            let right = S3Condition.ifMatch(object.entityTag, quoted: isQuoted)
+            if try await isDeletionRefused(key, right) == false { return form }
+        }
+        return .none
+    }
+
+    /// Whether a deletion is refused for its condition; `nil` if it fails otherwise: what is wrong
+    /// is told by the deletion that follows.
+    private func isDeletionRefused(
+        _ key: [UInt8],
+        _ condition: S3Condition
+    ) async throws(CloudFSError) -> Bool? {
         do throws(CloudFSError) {
-            try await client.delete(own: key, ifMatch: Self.unknownTag)
-        } catch  where error.cause as? S3Failure == .conditionFailed {
-            return true
+            try await client.delete(own: key, condition: condition)
+            return false
         } catch {
             guard error.code != .cancelled else { throw error }
+            if error.cause as? S3Failure == .conditionFailed { return true }
             logger.debug("a deletion of a probe failed", metadata: ["error": "\(error)"])
+            return nil
         }
-        return false
     }
 
     /// The tag of no object.

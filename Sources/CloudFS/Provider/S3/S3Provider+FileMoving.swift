@@ -125,7 +125,7 @@ extension S3Provider {
         try await keepFolder(source.parent)
         do throws(CloudFSError) {
             // Copying took its time, and some servers delete whatever is there.
-            try await client.delete(try await meantFile(from, base, source).object)
+            try await delete(try await meantFile(from, base, source).object)
         } catch  where error.code == .notFound {
             logger.debug("the old place is empty already")
         } catch  where error.code == .remoteChanged && S3Client.isUnheard(error) {
@@ -154,7 +154,7 @@ extension S3Provider {
                 // Somebody who made the same move may have taken this copy for their own.
                 try await exists(source.object.key)
             else { return }
-            try await client.delete(head.object)
+            try await delete(head.object)
             await journal.announce([.children(of: path.parent)])
         } catch {
             logger.notice(

@@ -38,7 +38,7 @@ extension S3Provider {
     }
 
     private func delete(_ objects: [S3Object]) async throws(CloudFSError) {
-        guard rules.delete else { return try await deleteAtOnce(objects) }
+        guard rules.delete != .none else { return try await deleteAtOnce(objects) }
         let failure = await withTaskGroup(of: CloudFSError?.self) { group in
             var failure: CloudFSError?
             for (number, object) in objects.enumerated() where failure == nil {
@@ -56,7 +56,7 @@ extension S3Provider {
     /// again, and copied first.
     private func failureToDelete(_ object: S3Object) async -> CloudFSError? {
         do throws(CloudFSError) {
-            try await client.delete(object)
+            try await delete(object)
             return nil
         } catch {
             return error.code == .remoteChanged ? nil : error

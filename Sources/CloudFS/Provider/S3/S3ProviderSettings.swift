@@ -46,8 +46,8 @@ struct S3WriteRules: Sendable, Equatable {
     var replace = Replacing.none
     /// Whether copies honour the same.
     var copy = false
-    /// Whether `If-Match` keeps what is there from being deleted.
-    var delete = false
+    /// Whether `If-Match` keeps what is there from being deleted, and how the tag is to be given.
+    var delete = Replacing.none
     var isProbed = false
     /// Whether the tag of what was sent at once is the digest of its bytes.
     var tagsAreDigests = false
@@ -61,6 +61,12 @@ struct S3WriteRules: Sendable, Equatable {
         case .quoted: return .ifMatch(tag, quoted: true)
         case .unquoted: return .ifMatch(tag, quoted: false)
         }
+    }
+
+    /// Sent with every deletion; where it means nothing what is there is looked at before.
+    func conditionOfDeletion(of object: S3Object) -> S3Condition {
+        guard !object.entityTag.isEmpty else { return .none }
+        return .ifMatch(object.entityTag, quoted: delete != .unquoted)
     }
 
     func conditionOfCopy(replacing tag: String?) -> S3Condition {

@@ -68,6 +68,50 @@ import Testing
         #expect(try await !bench.provider().rules.copy)
     }
 
+    // MARK: - Deletions
+
+    /// Conditions in a form that a server does not understand hold for nothing, and refuse all.
+    @Test(arguments: [FakeS3Settings.EntityTagForms.all, .quoted, .unquoted])
+    func `a server that honours conditions on deletions gets them as it understands them`(
+        forms: FakeS3Settings.EntityTagForms
+    ) async throws {
+        var settings = FakeS3Settings()
+        settings.ifMatchForms = forms
+        let bench = try await Bench.make(settings)
+        let provider = try await bench.provider()
+        #expect(provider.rules.delete == (forms == .unquoted ? .unquoted : .quoted))
+        #expect(Self.probes(bench).isEmpty)
+        bench.fake.put("d/a", "text")
+        let folder = try await provider.item(at: Bench.path("d")).version
+        _ = try await provider.move(from: Bench.path("d"), to: Bench.path("e"), base: folder)
+        #expect(bench.fake.keys("d/").isEmpty && bench.fake.requestCount(.deleteBatch) == 0)
+        let file = try await provider.item(at: Bench.path("e/a")).version
+        try await provider.delete(Bench.path("e/a"), base: file)
+        #expect(bench.fake.keys("e/") == ["e/"])
+    }
+
+    @Test(arguments: [(400, "InvalidRequest"), (403, "AccessDenied"), (501, "NotImplemented")])
+    func `a server that refuses deletions with conditions deletes without`(
+        status: Int,
+        code: String
+    ) async throws {
+        let bench = try await Bench.make()
+        bench.fake.add(
+            FakeS3Fault(.fail(status: status, code: code), count: nil) { request in
+                request.kind == .delete && request.header("if-match") == Self.quotedUnknownTag
+            }
+        )
+        let provider = try await bench.provider()
+        #expect(provider.rules.delete == .none && !provider.rules.isReadOnly)
+        #expect(Self.probes(bench).isEmpty)
+    }
+
+    private static let quotedUnknownTag = "\"\(String(repeating: "0", count: 32))\""
+
+    @Test func `a server that ignores conditions on deletions is found to`() async throws {
+        #expect(try await Bench.make(Bench.batches).provider().rules.delete == .none)
+    }
+
     // MARK: - What stays
 
     @Test func `a copy whose answer was lost is deleted`() async throws {
