@@ -52,15 +52,15 @@ final class SimulatedWire: HTTPWire {
         try await travel(message)
         switch fate {
         case .requestLost:
-            return try await breakOff("\(message.text): the request is lost")
+            try await breakOff("\(message.text): the request is lost")
         case .requestLate:
             link.drift(after: .milliseconds(500 + link.draw(20_000))) { [self, message] in
                 trace("\(message.text): arrives late, \(perform(message).status)")
             }
-            return try await breakOff("\(message.text): the request is late")
+            try await breakOff("\(message.text): the request is late")
         case .answerLost:
             let status = perform(message).status
-            return try await breakOff("\(message.text): \(status), and the answer is lost")
+            try await breakOff("\(message.text): \(status), and the answer is lost")
         case .requestTwice:
             // No connection carries a request twice; a server that has trouble may do what it
             // was asked, or not, and say that it failed.
@@ -116,7 +116,7 @@ final class SimulatedWire: HTTPWire {
         try await Task.sleep(for: link.latency())
         try requireAlive()
         guard link.isPartitioned else { return }
-        let _: HTTPClientResponse = try await breakOff("\(message.text): cut off on its way")
+        try await breakOff("\(message.text): cut off on its way")
     }
 
     private func body(of request: HTTPClientRequest, _ message: Message) async throws -> [UInt8] {
@@ -124,7 +124,7 @@ final class SimulatedWire: HTTPWire {
         var bytes: [UInt8] = []
         for try await buffer in body {
             if link.cutsStream() {
-                let _: HTTPClientResponse = try await breakOff("\(message.text): cut in its body")
+                try await breakOff("\(message.text): cut in its body")
             }
             bytes.append(contentsOf: buffer.readableBytesView)
         }
@@ -136,7 +136,7 @@ final class SimulatedWire: HTTPWire {
     }
 
     /// A connection breaks, or nothing is heard of it until the device gives up.
-    private func breakOff<Value>(_ what: String) async throws -> Value {
+    private func breakOff(_ what: String) async throws -> Never {
         trace(what)
         if link.draw(3) == 0 { try await Task.sleep(for: .seconds(86_400)) }
         try await Task.sleep(for: .milliseconds(100 + link.draw(3_000)))

@@ -141,7 +141,7 @@ final class Filesystem: Sendable {
     /// - Throws: `invalidName`.
     func requireName(_ name: ItemName, in parent: ItemID) throws(CloudFSError) {
         do throws(CloudFSError) {
-            try feed.requireName(name, isInRoot: parent == .root)
+            try feed.applier.provider.requireName(name, isInRoot: parent == .root)
         } catch {
             let isKnown = try catalog.read { try $0.base(named: name.bytes, in: parent) != nil }
             guard isKnown else { throw error }

@@ -24,13 +24,6 @@ extension ChangeFeed {
         try await connect()
     }
 
-    /// Refuses a name that nothing new can have in the cloud.
-    ///
-    /// - Throws: `invalidName`.
-    func requireName(_ name: ItemName, isInRoot: Bool) throws(CloudFSError) {
-        try applier.provider.requireName(name, isInRoot: isInRoot)
-    }
-
     /// What is worth knowing about the server.
     var serverNotes: [String: String] { applier.provider.serverNotes }
 }

@@ -13,7 +13,7 @@ struct Comparisons: Sendable {
 
     mutating func need() { needed += 1 }
 
-    /// Whether what a folder lacks may not be taken for gone yet.
+    /// Whether what a folder lacks may not be taken for gone yet; the folder is remembered then.
     ///
     /// What makes another comparison necessary later changes nothing of that: they may follow each
     /// other without end.

@@ -62,10 +62,9 @@ extension RemoteApplier {
             remote = try await provider.item(at: listing.path)
         } catch  where !error.isOfConnection && error.code != .cancelled {
             // What is in the folder is known all the same; the next listing looks again.
-            let place: Logger.Metadata.Value = "\(listing.folder)"
             logger.notice(
                 "what is written on a folder cannot be looked at",
-                metadata: ["folder.id": place, "error": "\(error)"]
+                metadata: ["folder.id": "\(listing.folder)", "error": "\(error)"]
             )
             return nil
         }

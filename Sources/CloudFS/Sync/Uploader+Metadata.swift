@@ -42,16 +42,13 @@ extension Uploader {
             modified: item.metadata.modified
         )
         try await pool.engine { try self.note(sent) }
-        var isNews = false
+        let isFolder = item.kind == .folder
         // In some clouds it is another version of the content, too.
-        defer { applier.hub.publish([isNews ? .attributes(id) : .state(id)]) }
-        let goesOn: Bool
-        (goesOn, isNews) = try await sending(sent, .metadataSent) {
-            () async throws(CloudFSError) in
+        defer { applier.hub.publish([isFolder ? .attributes(id) : .state(id)]) }
+        return try await sending(sent, .metadataSent) { () async throws(CloudFSError) in
             try await provider.setMetadata(update, at: path, base: base.version)
         } _: { remote in
             try self.catalog.write { writer in
-                var isNews = false
                 let isSame = try writer.recordBase(
                     BaseRecord(of: id, in: parent, remote),
                     replacing: base,
@@ -62,11 +59,10 @@ extension Uploader {
                     try writer.noteSent(facts.attributes, of: id)
                     // What a folder's answer tells may be of a moment later. A file's is what was
                     // sent, as far as the cloud can keep it.
-                    if item.kind == .folder { isNews = try self.learn(remote, of: id, writer) }
+                    if isFolder { try self.learn(remote, of: id, writer) }
                 }
-                return (try self.goesOn(id, writer), isNews)
+                return try self.goesOn(id, writer)
             }
         }
-        return goesOn
     }
 }

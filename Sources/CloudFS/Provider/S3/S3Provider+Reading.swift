@@ -219,9 +219,6 @@ extension S3Provider {
         }
         let marker = listing.objects.first.flatMap { $0.key == place.folderKey ? $0 : nil }
         noteFolder(place.folderKey, isMarked: marker != nil)
-        var folder = path.name.map { folderSketch(place.folderKey, as: $0) }
-        folder?.version.metadata =
-            marker.map { Self.version(of: $0).metadata } ?? Self.unmarkedToken
         var items: [RemoteItem] = []
         var files: Set<[UInt8]> = []
         for object in listing.objects where object.key != place.folderKey {
@@ -250,9 +247,20 @@ extension S3Provider {
         }
         return ListingPage(
             items: items,
-            folder: page == nil ? folder : nil,
+            folder: page == nil ? path.name.map { sketch(ofFolder: place, marker, as: $0) } : nil,
             next: listing.next.map { PageToken($0) }
         )
+    }
+
+    /// What a folder's own listing tells of it.
+    private func sketch(
+        ofFolder place: Place,
+        _ marker: S3Object?,
+        as name: ItemName
+    ) -> RemoteItem {
+        var folder = folderSketch(place.folderKey, as: name)
+        folder.version.metadata = marker.map { Self.version(of: $0).metadata } ?? Self.unmarkedToken
+        return folder
     }
 
     /// A page that was listed while no move became hidden or shown, and what was hidden then: it

@@ -13,12 +13,12 @@ import Testing
         if case .failure(let error as CloudFSError) = outcome { error.code } else { nil }
     }
 
-    // MARK: - What another device wrote
-
-    @Test(arguments: S3LostAnswerTests.Server.allCases)
-    func `a file that is written after its deletion was lost is not deleted`(
-        server: S3LostAnswerTests.Server
-    ) async throws {
+    /// Loses the answer to the deletion of `a`, and writes another file there before anything else
+    /// is asked about it.
+    private static func losingDeletion(
+        on server: S3LostAnswerTests.Server,
+        of work: @escaping @Sendable (S3Provider, ItemVersion) async throws -> Void
+    ) async throws -> (Bench, Result<Void, any Error>) {
         let bench = try await Bench.make(server.settings)
         let provider = try await bench.provider()
         let base = try await Bench.upload([1], to: "a", of: provider).version
@@ -27,6 +27,18 @@ import Testing
         } _: {
             bench.fake.put("a", "new")
         } _: {
+            try await work(provider, base)
+        }
+        return (bench, outcome)
+    }
+
+    // MARK: - What another device wrote
+
+    @Test(arguments: S3LostAnswerTests.Server.allCases)
+    func `a file that is written after its deletion was lost is not deleted`(
+        server: S3LostAnswerTests.Server
+    ) async throws {
+        let (bench, outcome) = try await Self.losingDeletion(on: server) { provider, base in
             try await provider.delete(Bench.path("a"), base: base)
         }
         #expect(bench.fake.object("a")?.bytes == Self.new)
@@ -79,14 +91,7 @@ import Testing
     func `a file that is written in the old place after a move's deletion was lost costs nothing`(
         server: S3LostAnswerTests.Server
     ) async throws {
-        let bench = try await Bench.make(server.settings)
-        let provider = try await bench.provider()
-        let base = try await Bench.upload([1], to: "a", of: provider).version
-        let outcome = try await bench.losing(.delete, of: "a") {
-            $0.key == "a"
-        } _: {
-            bench.fake.put("a", "new")
-        } _: {
+        let (bench, outcome) = try await Self.losingDeletion(on: server) { provider, base in
             _ = try await provider.move(from: Bench.path("a"), to: Bench.path("b"), base: base)
         }
         #expect(bench.fake.object("a")?.bytes == Self.new)
