@@ -153,16 +153,16 @@ extension S3Provider {
 
     /// In which form a condition keeps an object from being deleted, if it has another tag.
     ///
-    /// - Parameter key: Of an object that may be gone afterwards.
+    /// - Parameter key: Of a probe, which may be gone afterwards.
     private func honouredOnDeletions(
         _ key: [UInt8]
     ) async throws(CloudFSError) -> S3WriteRules.Replacing {
         for (form, isQuoted) in [(S3WriteRules.Replacing.quoted, true), (.unquoted, false)] {
             let wrong = S3Condition.ifMatch(Self.unknownTag, quoted: isQuoted)
-            guard try await isDeletionRefused(key, wrong) == true,
-                let object = try await client.headIfPresent(key)?.object
-            else { break }
-            let right = S3Condition.ifMatch(object.entityTag, quoted: isQuoted)
+            guard try await isDeletionRefused(key, wrong) == true else { break }
+            let tag = try await client.put(key, body: .bytes([1]), isOwn: true).entityTag
+            guard !tag.isEmpty else { break }
+            let right = S3Condition.ifMatch(tag, quoted: isQuoted)
             if try await isDeletionRefused(key, right) == false { return form }
         }
         return .none
