@@ -30,8 +30,6 @@ final class DriveNews: Sendable {
 
     /// How many events of one batch are told one by one.
     private static let mostAtOnce = 256
-    /// How long the kernel is waited for, which may be held up by a program.
-    private static let patience = Duration.seconds(1)
     /// How many batches may wait to be told.
     private static let mostWaiting = 4_096
 
@@ -76,7 +74,7 @@ final class DriveNews: Sendable {
                 let stories = try await pool.engine { try self.stories(of: batch) }
                 // Whoever looks when it is told must not find what was there before.
                 if !batch.origin.isKnownToKernel {
-                    await filesystem.hub.settled(within: Self.patience)
+                    await filesystem.hub.settled()
                 }
                 // So much at once would look like a watcher that is slow.
                 let isMuch = stories.count > Self.mostAtOnce

@@ -39,8 +39,6 @@ final class LiveQuery: Sendable {
     private static let page = 250
     /// How long changes are gathered before they are told together.
     private static let batching = Duration.milliseconds(20)
-    /// How long the kernel is waited for, which may be held up by a program.
-    private static let patience = Duration.seconds(1)
 
     init(
         _ plan: QueryPlan,
@@ -73,7 +71,7 @@ final class LiveQuery: Sendable {
             try? await Task.sleep(for: Self.batching)
             let told = try await update(&known)
             // Nobody hears of what is not to be seen in the drive yet.
-            if !told.isEmpty { await filesystem.hub.settled(within: Self.patience) }
+            if !told.isEmpty { await filesystem.hub.settled() }
             guard told.events(.updated).allSatisfy(tell) else { return }
         }
     }

@@ -80,6 +80,9 @@ final class ChangeHub: Sendable {
         var settled: @Sendable () async -> Void
     }
 
+    /// How long the kernel is waited for, which may be held up by a program.
+    static let patience = Duration.seconds(1)
+
     private let state = Mutex(State())
 
     /// Calls `receive` with every batch of changes that the kernel does not know, from now on; it
@@ -105,7 +108,7 @@ final class ChangeHub: Sendable {
     /// Waits until whoever looks through the mount sees what was published so far.
     ///
     /// No longer than `limit`: the kernel may hold back who tells it. Not at all while it does so.
-    func settled(within limit: Duration) async {
+    func settled(within limit: Duration = patience) async {
         let wait = state.withLock { state -> (kernel: Kernel, number: UInt64)? in
             guard let kernel = state.kernel else { return nil }
             let now = ContinuousClock.now

@@ -46,6 +46,8 @@ extension Packages {
             }
             return .success(())
         } catch {
+            // Who looks again right after the answer sees the file that it is.
+            if error.code == .notDirectory { await hub.settled() }
             return .failure(error)
         }
     }
