@@ -55,7 +55,8 @@ final class SimulatedWire: HTTPWire {
             try await breakOff("\(message.text): the request is lost")
         case .requestLate:
             link.drift(after: .milliseconds(500 + link.draw(20_000))) { [self, message] in
-                trace("\(message.text): arrives late, \(perform(message).status)")
+                let status = perform(message).status
+                trace("\(message.text): arrives late, \(status)")
             }
             try await breakOff("\(message.text): the request is late")
         case .answerLost:
