@@ -23,6 +23,23 @@ extension CatalogReader {
     }
 }
 
+extension CatalogReader {
+    /// A free name for what had `name` until the cloud had something else there.
+    func displacedName(for name: ItemName, of id: ItemID, in folder: ItemID) throws -> ItemName {
+        var number = 0
+        while true {
+            let candidate = try DisplacedName.name(for: name, of: id, number: number)
+            if try isFree(candidate, in: folder) { return candidate }
+            number += 1
+        }
+    }
+
+    /// Whether nothing has the name, neither here nor in the cloud.
+    func isFree(_ name: ItemName, in folder: ItemID) throws -> Bool {
+        try child(name.bytes, of: folder) == nil && base(named: name.bytes, in: folder) == nil
+    }
+}
+
 /// Who has a place in the cloud: what loses its name or its place here hands it on to what has it.
 extension CatalogWriter {
     /// Decides what becomes of an item that has no name any more.
@@ -160,8 +177,10 @@ extension CatalogWriter {
     /// Stores what a request of this machine made of an item in the cloud.
     ///
     /// While it ran, a save may have handed the place on to another file, or taken the item's name
-    /// away: whoever has the place here is what the cloud now has there. Or the item itself was
+    /// away: that file's version is to replace now what the request made. Or the item itself was
     /// the save: it has the place of another by now, and what was made of it is to be deleted.
+    ///
+    /// Who was known to be in the place for any other reason is not there any more.
     ///
     /// - Parameters:
     ///   - base: What the cloud has now.
@@ -181,12 +200,16 @@ extension CatalogWriter {
             current.map { !$0.isInPlace(of: expected) && !$0.isInPlace(of: base) } ?? false
         let holder = try base.parent.flatMap { try reader.base(named: base.name, in: $0) }
         if let holder, holder.item != base.item {
-            var handedOn = base
-            handedOn.item = holder.item
-            if !hasMovedOn { try removeBase(of: base.item) }
-            try setBase(handedOn)
-            try replacePrevious(of: holder.item, by: base, of: base.item)
-            return false
+            // A save hands on the place that the item was known in, and no other.
+            if expected?.isInPlace(of: base) == true {
+                var handedOn = base
+                handedOn.item = holder.item
+                if !hasMovedOn { try removeBase(of: base.item) }
+                try setBase(handedOn)
+                try replacePrevious(of: holder.item, by: base, of: base.item)
+                return false
+            }
+            try displace(holder)
         }
         guard !hasMovedOn else {
             try recordOrphan(base, at: now)
@@ -199,6 +222,19 @@ extension CatalogWriter {
         guard let heir = try passBase(base, of: base.item) else { return true }
         try replacePrevious(of: heir, by: base, of: base.item)
         return false
+    }
+
+    /// Takes a base out of a place that another item has in the cloud: a listing finds out whether
+    /// that one is elsewhere.
+    private func displace(_ base: BaseRecord) throws {
+        guard let parent = base.parent else { return }
+        var displaced = base
+        displaced.name = try reader.displacedName(
+            for: try ItemName(base.name),
+            of: base.item,
+            in: parent
+        ).bytes
+        try setBase(displaced)
     }
 
     /// Something in the cloud that nothing here stands for: it is deleted there next.

@@ -85,6 +85,28 @@ extension CatalogReader {
         try sent("parent = ?", [parent.rawValue])
     }
 
+    /// Requires that a request is to be sent still: since it was decided a listing may have told
+    /// where the item is, or what else is in the place.
+    ///
+    /// - Throws: `notFound` or `cancelled`.
+    func requireStill(_ sent: SentRecord) throws {
+        guard try item(sent.item) != nil else {
+            throw CloudFSError(.notFound, "it is gone since the decision", item: sent.item)
+        }
+        let base = try base(of: sent.item)
+        guard base?.parent == sent.baseParent, base?.name == sent.baseName else {
+            throw CloudFSError(.cancelled, "it is elsewhere since the decision", item: sent.item)
+        }
+        let holder = try self.base(named: sent.name, in: sent.parent)
+        guard holder == nil || holder?.item == sent.item else {
+            throw CloudFSError(
+                .cancelled,
+                "something else is in its place since the decision",
+                item: sent.item
+            )
+        }
+    }
+
     /// Whether something is being moved in the cloud, or was without an answer.
     func hasUnheardMove() throws -> Bool {
         try Bool.fetchOne(

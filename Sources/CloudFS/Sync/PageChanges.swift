@@ -139,7 +139,7 @@ struct PageChanges {
         let free =
             isKept
             ? try applier.conflictName(for: old, in: folder, reader)
-            : try applier.displacedName(for: old, of: base.item, in: folder, reader)
+            : try reader.displacedName(for: old, of: base.item, in: folder)
         var displaced = base
         displaced.name = free.bytes
         applier.whereabouts.noteLeft(base, by: record.item.kind, at: applier.files.clocks.elapsed())

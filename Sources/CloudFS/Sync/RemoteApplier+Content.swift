@@ -160,7 +160,6 @@ extension RemoteApplier {
         sameAt: UInt64?,
         isOnTheMove: Bool
     ) throws(CloudFSError) -> Decided? {
-        let folder = listing.folder
         let claim = try claimToReplace(id)
         defer { claim?.end() }
         let file = try files.acquire(id)
@@ -173,12 +172,11 @@ extension RemoteApplier {
                 let isStill =
                     isOnTheMove && hasStableIDs
                     ? base?.remoteID == remote.id
-                    : try reader.isWhatIs(at: remote.name, in: folder, id)
+                    : try reader.isWhatIs(at: remote.name, in: listing.folder, id)
                 return (base, isStill)
             }
             state.base = base
-            let place = RemoteMutations.Place(parent: folder, name: remote.name.bytes)
-            guard isStill, !mutations.blurs(id, at: place, since: listing.mark) else { return nil }
+            guard isStill, !isBlurred(id, remote, listing) else { return nil }
             try files.observe(&state, id)
             let isSame = sameAt == state.changeCount
             let local = Reconciler.Local(
@@ -194,21 +192,24 @@ extension RemoteApplier {
             switch decision {
             case .compareOrKeepBoth
             where isSame && state.writesInFlight == 0 && !isOnTheMove:
-                return (try takeOverVersion(&state, id, remote, in: folder), [])
+                return try takeOverVersion(&state, id, remote, listing)
             case .replaceContent where isSame, .recordNewer where isSame:
-                return (try takeOverVersion(&state, id, remote, in: folder), [])
+                return try takeOverVersion(&state, id, remote, listing)
             case .compareOrKeepBoth where isOnTheMove || claim == nil:
                 return ([], [])
             case .compareOrKeepBoth where OwnerFileName.matches(remote.name.bytes):
-                return try giveWay(&state, id, remote, in: folder)
+                return try giveWay(&state, id, remote, listing)
             case .compareOrKeepBoth:
-                return (try keepBoth(&state, id, remote, in: folder), [])
+                return try keepBoth(&state, id, remote, listing)
             case .recordNewer:
-                try catalog.write { try $0.setNewer(remote, of: id) }
+                let isStored: Void? = try store(id, remote, listing) {
+                    try $0.setNewer(remote, of: id)
+                }
+                guard isStored != nil else { return nil }
                 state.hasNewer = true
                 return ([], [])
             case .replaceContent:
-                return try replaceContent(&state, id, remote)
+                return try replaceContent(&state, id, remote, listing)
             case .nothing, .adopt, .acceptVersion, .applyMetadata, .remove, .removeAfterClose,
                 .keepAsNew, .forget, .restore:
                 return ([], [])
@@ -217,18 +218,37 @@ extension RemoteApplier {
         return decided.map { ($0.0, $0.1, file) }
     }
 
+    /// Whether the listing says nothing sure of a file, as this machine is sending it.
+    private func isBlurred(_ id: ItemID, _ remote: RemoteItem, _ listing: Listing) -> Bool {
+        let place = RemoteMutations.Place(parent: listing.folder, name: remote.name.bytes)
+        return mutations.blurs(id, at: place, since: listing.mark)
+    }
+
+    /// Stores what was decided about a file's content, unless this machine has begun to send it
+    /// since.
+    ///
+    /// - Returns: `nil` if it has.
+    private func store<Value>(
+        _ id: ItemID,
+        _ remote: RemoteItem,
+        _ listing: Listing,
+        _ body: (CatalogWriter) throws -> Value?
+    ) throws(CloudFSError) -> Value? {
+        try catalog.write { isBlurred(id, remote, listing) ? nil : try body($0) }
+    }
+
     /// The bytes agree: only what is agreed on changes.
     private func takeOverVersion(
         _ state: inout OpenFile.State,
         _ id: ItemID,
         _ remote: RemoteItem,
-        in folder: ItemID
-    ) throws(CloudFSError) -> [ItemChange] {
-        let base = (state.base ?? BaseRecord(of: id, in: folder, remote)).with(remote)
+        _ listing: Listing
+    ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action])? {
+        let base = (state.base ?? BaseRecord(of: id, in: listing.folder, remote)).with(remote)
         let isWritten = state.direct != nil
         let length = state.length
         let hadUnsavedChange = state.hasUnsavedChange
-        try catalog.write { writer in
+        let isStored: Void? = try store(id, remote, listing) { writer in
             try writer.setBase(base)
             if let length { try writer.setSize(length, of: id) }
             try writer.clearNewer(of: id)
@@ -242,6 +262,7 @@ extension RemoteApplier {
             if hadUnsavedChange { try writer.touch(id, at: now) }
             try writer.takeOverMetadata(of: remote, for: id, isSame: true, at: now)
         }
+        guard isStored != nil else { return nil }
         state.base = base
         let seen = state.direct?.seen
         state.direct?.sent = seen
@@ -250,7 +271,7 @@ extension RemoteApplier {
         state.hasNewer = false
         state.hasUnsavedChange = false
         state.modified = remote.metadata.modified
-        return [.attributes(id)]
+        return ([.attributes(id)], [])
     }
 
     /// Drops the outdated bytes; the item is a placeholder of the new version.
@@ -259,10 +280,11 @@ extension RemoteApplier {
     private func replaceContent(
         _ state: inout OpenFile.State,
         _ id: ItemID,
-        _ remote: RemoteItem
+        _ remote: RemoteItem,
+        _ listing: Listing
     ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action])? {
         let base = state.base?.with(remote)
-        let dropped = try catalog.write { writer -> DroppedTree? in
+        let dropped = try store(id, remote, listing) { writer -> DroppedTree? in
             let record = try writer.reader.existing(id)
             guard try writer.reader.base(of: id) != nil else { return nil }
             let dropped = try packages.drop(record, newName: remote.name, writer)
@@ -288,10 +310,10 @@ extension RemoteApplier {
         _ state: inout OpenFile.State,
         _ id: ItemID,
         _ remote: RemoteItem,
-        in folder: ItemID
-    ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action]) {
-        let base = (state.base ?? BaseRecord(of: id, in: folder, remote)).with(remote)
-        try catalog.write { writer in
+        _ listing: Listing
+    ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action])? {
+        let base = (state.base ?? BaseRecord(of: id, in: listing.folder, remote)).with(remote)
+        let isStored: Void? = try store(id, remote, listing) { writer in
             try writer.setBase(base)
             try writer.clearNewer(of: id)
             try writer.markClean(id)
@@ -305,6 +327,7 @@ extension RemoteApplier {
             try writer.takeOverMetadata(of: remote, for: id, at: now)
             try writer.removeOwnerFile(id)
         }
+        guard isStored != nil else { return nil }
         return ([.content(id)], files.reload(&state, id))
     }
 
@@ -317,11 +340,11 @@ extension RemoteApplier {
         _ state: inout OpenFile.State,
         _ id: ItemID,
         _ remote: RemoteItem,
-        in folder: ItemID
-    ) throws(CloudFSError) -> [ItemChange] {
+        _ listing: Listing
+    ) throws(CloudFSError) -> ([ItemChange], [HydrationPlan.Action])? {
         let now = files.clocks.now()
-        let known = state.base
-        let changes = try catalog.write { writer -> [ItemChange] in
+        let (known, folder) = (state.base, listing.folder)
+        let changes = try store(id, remote, listing) { writer -> [ItemChange] in
             let reader = writer.reader
             let record = try reader.existing(id)
             let place =
@@ -349,6 +372,7 @@ extension RemoteApplier {
                 .entryAppeared(parent: place.parent, name: free), .attributes(id),
             ]
         }
+        guard let changes else { return nil }
         state.loseBase()
         state.hasNewer = false
         logger.notice(
@@ -359,7 +383,7 @@ extension RemoteApplier {
                 "version.cloud": "\(remote.version.content)",
             ]
         )
-        return changes
+        return (changes, [])
     }
 
     /// Ends a use whose failure changes nothing about what was decided; it is logged.

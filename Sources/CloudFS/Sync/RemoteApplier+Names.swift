@@ -15,22 +15,7 @@ extension RemoteApplier {
                 at: files.clocks.now(),
                 number: number
             )
-            if try isFree(candidate, in: folder, reader) { return candidate }
-            number += 1
-        }
-    }
-
-    /// A free name for what had `name` until the cloud had something else there.
-    func displacedName(
-        for name: ItemName,
-        of id: ItemID,
-        in folder: ItemID,
-        _ reader: CatalogReader
-    ) throws -> ItemName {
-        var number = 0
-        while true {
-            let candidate = try DisplacedName.name(for: name, of: id, number: number)
-            if try isFree(candidate, in: folder, reader) { return candidate }
+            if try reader.isFree(candidate, in: folder) { return candidate }
             number += 1
         }
     }
@@ -45,16 +30,6 @@ extension RemoteApplier {
         }
     }
 
-    /// Whether nothing has the name, neither here nor in the cloud.
-    private func isFree(
-        _ name: ItemName,
-        in folder: ItemID,
-        _ reader: CatalogReader
-    ) throws -> Bool {
-        try reader.child(name.bytes, of: folder) == nil
-            && reader.base(named: name.bytes, in: folder) == nil
-    }
-
     /// Names an item anew that is kept, and was displaced or has a name that nothing new can have:
     /// as before, if that is free and can be.
     func nameAnew(_ id: ItemID, _ writer: CatalogWriter) throws -> [ItemChange] {
@@ -65,7 +40,7 @@ extension RemoteApplier {
         let isRefused = isRefused(original, in: known.parent)
         guard displaced != nil || isRefused else { return [] }
         let name =
-            try !isRefused && isFree(original, in: known.parent, reader)
+            try !isRefused && reader.isFree(original, in: known.parent)
             ? original : try conflictName(for: original, in: known.parent, reader)
         try writer.moveName(of: id, to: name.bytes, in: known.parent)
         return [

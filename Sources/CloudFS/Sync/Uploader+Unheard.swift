@@ -19,24 +19,24 @@ extension Uploader {
     }
 
     /// Notes a request that is about to be sent; blocks on the disk.
+    ///
+    /// From now on listings tell nothing of its places: what they have stored before is known here,
+    /// and what they store later would be half of what the request does.
     func note(_ sent: SentRecord) throws(CloudFSError) {
-        try catalog.write { writer in
-            guard try writer.reader.item(sent.item) != nil else {
-                throw CloudFSError(.notFound, "it is gone since the decision", item: sent.item)
+        mutations.begin(sent.item, at: sent.places)
+        do throws(CloudFSError) {
+            try catalog.write { writer in
+                try writer.reader.requireStill(sent)
+                try writer.note(sent)
+                // Removed since the decision, it has no row any more: somebody has to ask all the
+                // same.
+                if try writer.reader.outboxEntry(of: sent.item) == nil {
+                    try writer.enqueue(sent.item, notBefore: clocks.now())
+                }
             }
-            let base = try writer.reader.base(of: sent.item)
-            guard base?.parent == sent.baseParent, base?.name == sent.baseName else {
-                throw CloudFSError(
-                    .cancelled,
-                    "it is elsewhere since the decision",
-                    item: sent.item
-                )
-            }
-            try writer.note(sent)
-            // Removed since the decision, it has no row any more: somebody has to ask all the same.
-            if try writer.reader.outboxEntry(of: sent.item) == nil {
-                try writer.enqueue(sent.item, notBefore: clocks.now())
-            }
+        } catch {
+            mutations.end(sent.item, at: sent.places)
+            throw error
         }
         // What a power failure made unknown here would be somebody else's doing.
         try catalog.makeDurable()
@@ -53,7 +53,6 @@ extension Uploader {
         _ request: () async throws(CloudFSError) -> RemoteItem,
         _ record: @escaping @Sendable (RemoteItem) throws -> Value
     ) async throws(CloudFSError) -> Value {
-        mutations.begin(sent.item, at: sent.places)
         let remote: RemoteItem
         do throws(CloudFSError) {
             remote = try await request()

@@ -31,10 +31,14 @@ struct CatalogFixture {
     }
 
     /// Adds a file to the root.
-    func addFile(_ name: String) throws -> ItemID {
-        try catalog.write { writer in
+    ///
+    /// - Parameter isDirty: Whether it has bytes that are to be sent.
+    func addFile(_ name: String, isDirty: Bool = false) throws -> ItemID {
+        var new = NewItem(container: ContainerID(1), kind: .file, metadata: Self.metadata)
+        if isDirty { (new.generation, new.residency, new.cleanliness) = (1, .resident, .dirty) }
+        return try catalog.write { writer in
             try writer.insert(
-                NewItem(container: ContainerID(1), kind: .file, metadata: Self.metadata),
+                new,
                 name: Array(name.utf8),
                 in: .root,
                 at: Self.now

@@ -54,14 +54,19 @@ import Testing
         #expect(entry != nil)
     }
 
-    @Test func `whoever has the place by then gets what was made there`() throws {
+    /// What is there is to be sent over it, or to be deleted.
+    @Test(arguments: [true, false])
+    func `a save that has the place by then is to replace what was made there`(
+        isRemoved: Bool
+    ) throws {
         let first = try fixture.addFile("elsewhere")
-        let second = try fixture.addFile("document")
+        let second = try fixture.addFile("document", isDirty: !isRemoved)
         let known = CatalogFixture.base(of: second, named: "document", version: "old")
         let own = CatalogFixture.base(of: first, named: "elsewhere", version: "own")
         try fixture.catalog.write { writer in
             try writer.setBase(known)
             try writer.setBase(own)
+            if isRemoved { try writer.removeName(of: second) }
         }
         let made = CatalogFixture.base(of: first, named: "document", version: "new")
         #expect(try !record(made, replacing: known))
@@ -69,5 +74,57 @@ import Testing
         #expect(try base(named: "document")?.version == made.version)
         // What the first has got meanwhile stays its own.
         #expect(try base(named: "elsewhere") == own)
+    }
+
+    /// Somebody else's version is no older one of what was made there: written upon, it would be
+    /// sent over that, and removed, it would take that along.
+    @Test(arguments: [true, false], ["clean", "written", "removed"])
+    func `what the cloud was known to have in the place is not what was made there`(
+        isNew: Bool,
+        other: String
+    ) throws {
+        let first = try fixture.addFile("ours")
+        let second = try fixture.addFile("document", isDirty: other == "written")
+        let known = CatalogFixture.base(of: second, named: "document", version: "theirs")
+        let own = isNew ? nil : CatalogFixture.base(of: first, named: "ours", version: "own")
+        try fixture.catalog.write { writer in
+            try writer.setBase(known)
+            if let own { try writer.setBase(own) }
+            if other == "removed" { try writer.removeName(of: second) }
+        }
+        let made = CatalogFixture.base(of: first, named: "document", version: "new")
+        #expect(try record(made, replacing: own))
+        #expect(try base(named: "document") == made)
+        let displaced = try #require(try fixture.catalog.read { try $0.base(of: second) })
+        #expect(displaced.isDisplaced)
+        #expect(displaced.version == known.version)
+    }
+
+    // MARK: - Before it is sent
+
+    private func requireStill(_ id: ItemID, from base: BaseRecord?, to name: String) throws {
+        let sent = SentRecord(
+            of: id,
+            to: .root,
+            Array(name.utf8),
+            from: base,
+            document: .random()
+        )
+        try fixture.catalog.read { try $0.requireStill(sent) }
+    }
+
+    @Test func `nothing is sent to a place that something else was found in`() throws {
+        let first = try fixture.addFile("ours")
+        let second = try fixture.addFile("document")
+        let own = CatalogFixture.base(of: first, named: "ours", version: "own")
+        try requireStill(first, from: nil, to: "document")
+        try fixture.catalog.write { writer in
+            try writer.setBase(own)
+            try writer.setBase(CatalogFixture.base(of: second, named: "document", version: "1"))
+        }
+        try requireStill(first, from: own, to: "ours")
+        try requireStill(first, from: own, to: "elsewhere")
+        #expect(throws: CloudFSError.self) { try requireStill(first, from: own, to: "document") }
+        #expect(throws: CloudFSError.self) { try requireStill(first, from: nil, to: "ours") }
     }
 }
