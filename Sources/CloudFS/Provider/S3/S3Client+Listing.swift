@@ -145,7 +145,6 @@ extension S3Client {
                 try await delete(key, isOwn: isOwn)
             } catch {
                 guard let failure = error.cause as? S3Failure else { throw error }
-                if failure == .noSuchKey { continue }
                 errors.append(S3DeleteError(key: key, failure: failure, message: error.message))
             }
         }

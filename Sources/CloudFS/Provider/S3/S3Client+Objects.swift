@@ -145,11 +145,15 @@ extension S3Client {
     ///
     /// - Parameter isOwn: Whether nobody else writes it.
     func delete(_ key: [UInt8], isOwn: Bool = false) async throws(CloudFSError) {
-        try await perform {
-            var call = S3Call(method: "DELETE", key: key)
-            call.isOwn = isOwn
-            return call
-        } consume: { _ in
+        do throws(CloudFSError) {
+            try await perform {
+                var call = S3Call(method: "DELETE", key: key)
+                call.isOwn = isOwn
+                return call
+            } consume: { _ in
+            }
+        } catch  where error.cause as? S3Failure == .noSuchKey {
+            return
         }
     }
 

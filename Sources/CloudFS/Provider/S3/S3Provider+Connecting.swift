@@ -156,32 +156,51 @@ extension S3Provider {
     /// - Parameter key: Of a probe, which may be gone afterwards.
     private func honouredOnDeletions(
         _ key: [UInt8]
-    ) async throws(CloudFSError) -> S3WriteRules.Replacing {
-        for (form, isQuoted) in [(S3WriteRules.Replacing.quoted, true), (.unquoted, false)] {
+    ) async throws(CloudFSError) -> S3WriteRules.Deleting {
+        var isRefused = false
+        for (form, isQuoted) in [(S3WriteRules.Deleting.quoted, true), (.unquoted, false)] {
             let wrong = S3Condition.ifMatch(Self.unknownTag, quoted: isQuoted)
-            guard try await isDeletionRefused(key, wrong) == true else { break }
+            switch try await deletion(of: key, wrong) {
+            case .done: return isRefused ? .refused : .none
+            case .unknown: return .none
+            case .refused:
+                isRefused = true
+                continue
+            case .conditionFailed: break
+            }
             let tag = try await client.put(key, body: .bytes([1]), isOwn: true).entityTag
-            guard !tag.isEmpty else { break }
+            guard !tag.isEmpty else { return .none }
             let right = S3Condition.ifMatch(tag, quoted: isQuoted)
-            if try await isDeletionRefused(key, right) == false { return form }
+            switch try await deletion(of: key, right) {
+            case .done: return form
+            case .unknown: return .none
+            case .refused, .conditionFailed: isRefused = true
+            }
         }
-        return .none
+        return .refused
     }
 
-    /// Whether a deletion is refused for its condition; `nil` if it fails otherwise: what is wrong
-    /// is told by the deletion that follows.
-    private func isDeletionRefused(
-        _ key: [UInt8],
+    private enum Deletion {
+        case done
+        case conditionFailed
+        case refused
+        /// The connection failed, or the server did: what is wrong is told by what follows.
+        case unknown
+    }
+
+    /// What becomes of a deletion with a condition.
+    private func deletion(
+        of key: [UInt8],
         _ condition: S3Condition
-    ) async throws(CloudFSError) -> Bool? {
+    ) async throws(CloudFSError) -> Deletion {
         do throws(CloudFSError) {
             try await client.delete(own: key, condition: condition)
-            return false
+            return .done
         } catch {
             guard error.code != .cancelled else { throw error }
-            if error.cause as? S3Failure == .conditionFailed { return true }
+            if error.cause as? S3Failure == .conditionFailed { return .conditionFailed }
             logger.debug("a deletion of a probe failed", metadata: ["error": "\(error)"])
-            return nil
+            return error.isTransient ? .unknown : .refused
         }
     }
 

@@ -38,7 +38,7 @@ extension S3Provider {
     }
 
     private func delete(_ objects: [S3Object]) async throws(CloudFSError) {
-        guard rules.delete != .none else { return try await deleteAtOnce(objects) }
+        guard rules.delete.isHonoured else { return try await deleteAtOnce(objects) }
         let failure = await withTaskGroup(of: CloudFSError?.self) { group in
             var failure: CloudFSError?
             for (number, object) in objects.enumerated() where failure == nil {

@@ -41,13 +41,24 @@ struct S3WriteRules: Sendable, Equatable {
         case unquoted
     }
 
+    enum Deleting: String, Sendable {
+        /// `If-Match` means nothing: what is there is looked at before.
+        case none
+        /// A deletion with a condition fails, also where it holds: so it has none.
+        case refused
+        case quoted
+        case unquoted
+
+        var isHonoured: Bool { self == .quoted || self == .unquoted }
+    }
+
     /// Whether `If-None-Match: *` keeps what is there.
     var create = false
     var replace = Replacing.none
     /// Whether copies honour the same.
     var copy = false
     /// Whether `If-Match` keeps what is there from being deleted, and how the tag is to be given.
-    var delete = Replacing.none
+    var delete = Deleting.none
     var isProbed = false
     /// Whether the tag of what was sent at once is the digest of its bytes.
     var tagsAreDigests = false
@@ -63,9 +74,9 @@ struct S3WriteRules: Sendable, Equatable {
         }
     }
 
-    /// Sent with every deletion; where it means nothing what is there is looked at before.
+    /// Sent with every deletion, after a look at what is there: that it means nothing may change.
     func conditionOfDeletion(of object: S3Object) -> S3Condition {
-        guard !object.entityTag.isEmpty else { return .none }
+        guard !object.entityTag.isEmpty, delete != .refused else { return .none }
         return .ifMatch(object.entityTag, quoted: delete != .unquoted)
     }
 

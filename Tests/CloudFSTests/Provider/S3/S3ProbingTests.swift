@@ -98,15 +98,49 @@ import Testing
         let bench = try await Bench.make()
         bench.fake.add(
             FakeS3Fault(.fail(status: status, code: code), count: nil) { request in
-                request.kind == .delete && request.header("if-match") == Self.quotedUnknownTag
+                request.kind == .delete && request.header("if-match") != nil
             }
         )
         let provider = try await bench.provider()
-        #expect(provider.rules.delete == .none && !provider.rules.isReadOnly)
+        #expect(provider.rules.delete == .refused && !provider.rules.isReadOnly)
         #expect(Self.probes(bench).isEmpty)
+        try await deleteAndMove(provider, bench)
     }
 
-    private static let quotedUnknownTag = "\"\(String(repeating: "0", count: 32))\""
+    /// As a proxy does that changes tags on the way.
+    @Test func `a server on which no condition of a deletion holds gets none`() async throws {
+        let bench = try await Bench.make()
+        bench.fake.add(
+            FakeS3Fault(.fail(status: 412, code: "PreconditionFailed"), count: nil) { request in
+                request.kind == .delete && request.header("if-match") != nil
+            }
+        )
+        let provider = try await bench.provider()
+        #expect(provider.rules.delete == .refused)
+        try await deleteAndMove(provider, bench)
+    }
+
+    private func deleteAndMove(_ provider: S3Provider, _ bench: Bench) async throws {
+        bench.fake.put("a", "text")
+        bench.fake.put("b", "other text")
+        let first = try await provider.item(at: Bench.path("a")).version
+        try await provider.delete(Bench.path("a"), base: first)
+        let second = try await provider.item(at: Bench.path("b")).version
+        _ = try await provider.move(from: Bench.path("b"), to: Bench.path("c"), base: second)
+        #expect(bench.fake.keys("a").isEmpty && bench.fake.keys("b").isEmpty)
+        #expect(bench.fake.keys("c") == ["c"])
+    }
+
+    /// What a probe of deletions leaves nothing of is deleted all the same.
+    @Test func `a server that says of what is gone that it was not found is one`() async throws {
+        let bench = try await Bench.make()
+        bench.fake.add(
+            FakeS3Fault(.fail(status: 404, code: "NoSuchKey"), count: nil) { request in
+                request.kind == .delete && request.header("if-match") == nil
+            }
+        )
+        #expect(try await bench.provider().rules.delete == .quoted)
+    }
 
     @Test func `a server that ignores conditions on deletions is found to`() async throws {
         #expect(try await Bench.make(Bench.batches).provider().rules.delete == .none)
