@@ -39,6 +39,8 @@ final class ChangeFeed: Sendable {
         /// Whether it was asked from where on changes are heard of: what is compared before has to
         /// be compared again.
         var hasBegun = false
+        /// Up to where changes were heard of.
+        var anchor: SyncAnchor?
         /// How many list folders that nobody listed before.
         var firstListings = 0
 
@@ -176,6 +178,7 @@ final class ChangeFeed: Sendable {
             let page = try await applier.provider.changes(after: anchor)
             try await note(page.hints)
             anchor = page.anchor
+            state.withLock { $0.anchor = page.anchor }
             if !connection.isOnline {
                 noteConnected()
                 compareIfNeeded()
@@ -185,13 +188,20 @@ final class ChangeFeed: Sendable {
 
     /// Asks from where on changes are heard of; from there on everything is compared once.
     ///
-    /// Where they cannot be heard of, comparing finds them all the same.
+    /// Where they cannot be heard of, comparing finds them all the same. But not all: of what
+    /// another device wrote within the second of what was known before, a listing may tell
+    /// nothing. So what was heard of last is where it goes on after a time out of reach.
     private func begin() async throws(CloudFSError) -> SyncAnchor {
         defer {
             state.withLock { $0.hasBegun = true }
             scanNeeded.raise()
         }
+        if let last = state.withLock({ $0.anchor }) {
+            needComparison()
+            return last
+        }
         let anchor = try await applier.provider.changes(after: nil).anchor
+        state.withLock { $0.anchor = anchor }
         needComparison()
         return anchor
     }
