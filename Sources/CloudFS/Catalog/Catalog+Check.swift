@@ -65,7 +65,7 @@ extension CatalogReader {
 
     /// Whether a content file is named by an item, is kept for one, or waits to be unlinked.
     func isNamed(_ content: ContentName) throws -> Bool {
-        try Bool.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(
                 sql: """
                     SELECT EXISTS (SELECT 1 FROM item WHERE id = ?1 AND generation = ?2)

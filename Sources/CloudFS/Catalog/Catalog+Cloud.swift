@@ -96,7 +96,7 @@ extension CatalogReader {
     }
 
     func hasBases(in parent: ItemID) throws -> Bool {
-        try Bool.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM base WHERE parent = ?)"),
             arguments: [parent.rawValue]
         ) ?? false
@@ -178,7 +178,7 @@ extension CatalogReader {
     }
 
     func hasItem(withDocument document: DocumentID) throws -> Bool {
-        try Bool.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM item WHERE document = ?)"),
             arguments: [document.blob.asBlob]
         ) ?? false
@@ -186,13 +186,16 @@ extension CatalogReader {
 
     /// A choice of the user that outlives the mount, such as whether uploads are paused.
     func setting(_ key: String) throws -> String? {
-        try String.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT value FROM setting WHERE key = ?"),
             arguments: [key]
         )
     }
 
-    private func base(_ condition: String, _ arguments: StatementArguments) throws -> BaseRecord? {
+    private func base(
+        _ condition: String,
+        _ arguments: [any StatementBinding]
+    ) throws -> BaseRecord? {
         try DatabaseRow.first(
             database.cachedStatement(
                 sql: "SELECT \(BaseRecord.columns) FROM base WHERE \(condition)"

@@ -21,7 +21,7 @@ extension CatalogReader {
     ///
     /// Looks at all items.
     func isKnown(content: String) throws -> Bool {
-        try Bool.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(
                 sql: """
                     SELECT EXISTS (SELECT 1 FROM base WHERE content_version = ?1)
@@ -97,7 +97,7 @@ extension CatalogReader {
     }
 
     func itemCount() throws -> Int {
-        try Int.fetchOne(database.cachedStatement(sql: "SELECT count(*) FROM name")) ?? 0
+        try DatabaseRow.value(database.cachedStatement(sql: "SELECT count(*) FROM name")) ?? 0
     }
 
     func localBytes() throws -> Int64 {

@@ -114,7 +114,7 @@ extension CatalogReader {
     }
 
     func hasChildren(_ parent: ItemID) throws -> Bool {
-        try Bool.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM name WHERE parent = ?)"),
             arguments: [parent.rawValue]
         ) ?? false
@@ -187,7 +187,7 @@ extension CatalogReader {
     ///
     /// What was removed here is still in the folder that the cloud has it in.
     func effectivePolicy(of id: ItemID) throws -> ContentPolicy {
-        let policy = try Int.fetchOne(
+        let policy: Int? = try DatabaseRow.value(
             database.cachedStatement(
                 sql: """
                     WITH RECURSIVE above(id, policy, depth) AS (
@@ -261,7 +261,7 @@ extension CatalogReader {
         ) { $0.bytes(0) }
     }
 
-    private func one(_ sql: String, _ arguments: StatementArguments) throws -> ItemRecord? {
+    private func one(_ sql: String, _ arguments: [any StatementBinding]) throws -> ItemRecord? {
         let statement = try database.cachedStatement(sql: sql)
         return try DatabaseRow.first(statement, arguments: arguments) { try ItemRecord(row: $0) }
     }

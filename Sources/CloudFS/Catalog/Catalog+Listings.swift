@@ -34,7 +34,7 @@ extension CatalogReader {
 
     /// Whether of any item no more than a listing is known.
     func hasSketches() throws -> Bool {
-        try Bool.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(
                 sql: "SELECT EXISTS (SELECT 1 FROM base WHERE metadata_version >= '~')"
             )
@@ -43,7 +43,7 @@ extension CatalogReader {
 
     private func sketches(
         _ condition: String,
-        _ arguments: StatementArguments
+        _ arguments: [any StatementBinding]
     ) throws -> [RemoteItem] {
         let statement = try database.cachedStatement(
             sql: """
@@ -69,7 +69,7 @@ extension CatalogReader {
 
     /// How many items of a folder are known from listings only, counted up to `limit`.
     func sketchCount(in folder: ItemID, limit: Int) throws -> Int {
-        try Int.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(
                 sql: """
                     SELECT count(*) FROM (SELECT 1 FROM base
@@ -94,7 +94,7 @@ extension CatalogReader {
 
     /// Where the first listing of a folder goes on, if it was interrupted.
     func listingPage(of folder: ItemID) throws -> PageToken? {
-        try String.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT page FROM listing WHERE folder = ?"),
             arguments: [folder.rawValue]
         ).map { PageToken($0) }

@@ -5,7 +5,8 @@ struct NewItem: Sendable {
     var container: ContainerID
     var kind: ItemKind
     var metadata: ItemMetadata
-    var documentID = DocumentID.random()
+    /// `nil` for a new one.
+    var documentID: DocumentID?
     var size: Int64 = 0
     var linkTarget: [UInt8]?
     /// The content file that was made for it; 0 for none.
@@ -45,7 +46,8 @@ extension CatalogWriter {
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                new.container.rawValue, new.documentID.blob.asBlob, new.kind.rawValue,
+                new.container.rawValue, (new.documentID ?? .random()).blob.asBlob,
+                new.kind.rawValue,
                 new.metadata.permissions, new.metadata.userID, new.metadata.groupID, new.size,
                 new.metadata.modified.nanoseconds, now.nanoseconds,
                 new.metadata.modified.nanoseconds, new.linkTarget?.asBlob,

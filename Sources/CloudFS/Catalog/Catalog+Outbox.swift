@@ -110,7 +110,7 @@ extension CatalogReader {
 
     /// Whether anything at or below an item is held back.
     func isHeldBack(below id: ItemID) throws -> Bool {
-        try Bool.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(
                 sql: """
                     SELECT CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE is_held = 1)

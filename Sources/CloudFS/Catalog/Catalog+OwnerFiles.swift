@@ -10,7 +10,7 @@ struct OwnerFileRecord: Sendable, Equatable {
 
 extension CatalogReader {
     func ownerFileCount() throws -> Int {
-        try Int.fetchOne(database.cachedStatement(sql: "SELECT count(*) FROM owner_file")) ?? 0
+        try DatabaseRow.value(database.cachedStatement(sql: "SELECT count(*) FROM owner_file")) ?? 0
     }
 
     func ownerFiles() throws -> [OwnerFileRecord] {

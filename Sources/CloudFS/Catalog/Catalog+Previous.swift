@@ -52,7 +52,7 @@ extension CatalogReader {
 
     /// Whether a content file is kept for whoever took its place.
     fileprivate func isKept(_ name: ContentName) throws -> Bool {
-        try Bool.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(
                 sql: """
                     SELECT EXISTS (SELECT 1 FROM previous WHERE generation <> 0

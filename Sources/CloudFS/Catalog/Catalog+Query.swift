@@ -268,8 +268,7 @@ private struct QuerySearch {
     ) throws {
         // Not kept: the texts of queries are without number.
         let prepared = try database.makeStatement(sql: statement.sql)
-        let arguments: [(any DatabaseValueConvertible)?] = statement.arguments
-        try DatabaseRow.forEach(prepared, arguments: StatementArguments(arguments)) { row in
+        try DatabaseRow.forEach(prepared, arguments: statement.arguments) { row in
             let candidate = try QueryCandidate(row: row)
             lookedAt += 1
             if try judge.meets(candidate) {

@@ -3,7 +3,7 @@ import GRDB
 extension CatalogReader {
     /// The text of a query that has a folder; `nil` once it was forgotten.
     func search(_ id: Int64) throws -> String? {
-        try String.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT query FROM search WHERE id = ?"),
             arguments: [id]
         )

@@ -109,7 +109,7 @@ extension CatalogReader {
 
     /// Whether something is being moved in the cloud, or was without an answer.
     func hasUnheardMove() throws -> Bool {
-        try Bool.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM sent WHERE is_move)")
         ) ?? false
     }
@@ -133,7 +133,10 @@ extension CatalogReader {
         ).map { ItemID($0) }
     }
 
-    private func sent(_ condition: String, _ arguments: StatementArguments) throws -> SentRecord? {
+    private func sent(
+        _ condition: String,
+        _ arguments: [any StatementBinding]
+    ) throws -> SentRecord? {
         try DatabaseRow.first(
             database.cachedStatement(
                 sql: "SELECT \(SentRecord.columns) FROM sent WHERE \(condition) LIMIT 1"

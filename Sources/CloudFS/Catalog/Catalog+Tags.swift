@@ -24,7 +24,7 @@ extension CatalogReader {
     }
 
     func tag(_ id: Int64) throws -> String? {
-        try String.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT name FROM tag WHERE id = ?"),
             arguments: [id]
         )

@@ -123,7 +123,7 @@ extension CatalogReader {
 
     private func members(
         _ sql: String,
-        _ arguments: StatementArguments
+        _ arguments: [any StatementBinding]
     ) throws -> [VirtualMember] {
         try DatabaseRow.all(database.cachedStatement(sql: sql), arguments: arguments) { row in
             DocumentID(blob: row.bytes(1)).map {

@@ -228,7 +228,7 @@ struct CatalogWriter {
 
     var reader: CatalogReader { CatalogReader(database: database) }
 
-    func execute(_ sql: String, _ arguments: StatementArguments = StatementArguments()) throws {
-        try database.cachedStatement(sql: sql).execute(arguments: arguments)
+    func execute(_ sql: String, _ arguments: [any StatementBinding] = []) throws {
+        try database.cachedStatement(sql: sql).run(arguments)
     }
 }

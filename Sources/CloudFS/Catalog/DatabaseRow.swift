@@ -34,20 +34,34 @@ struct DatabaseRow {
 
     // MARK: - Asking
 
+    /// The first column of the first row; `nil` if there is none, or NULL in it.
+    static func value<Value: StatementColumnConvertible>(
+        _ statement: Statement,
+        arguments: [any StatementBinding] = []
+    ) throws -> Value? {
+        try first(statement, arguments: arguments) { row in
+            sqlite3_column_type(row.statement, 0) == SQLITE_NULL ? nil : row[0]
+        } ?? nil
+    }
+
     /// What `read` makes of the first row.
     static func first<Value>(
         _ statement: Statement,
-        arguments: StatementArguments = StatementArguments(),
+        arguments: [any StatementBinding] = [],
         _ read: (DatabaseRow) throws -> Value
     ) throws -> Value? {
-        let rows = try Rows(statement, arguments)
-        return try withExtendedLifetime(rows) { try rows.next().map(read) }
+        var value: Value?
+        try forEach(statement, arguments: arguments) {
+            value = try read($0)
+            return false
+        }
+        return value
     }
 
     /// What `read` makes of each row.
     static func all<Value>(
         _ statement: Statement,
-        arguments: StatementArguments = StatementArguments(),
+        arguments: [any StatementBinding] = [],
         _ read: (DatabaseRow) throws -> Value
     ) throws -> [Value] {
         var values: [Value] = []
@@ -61,33 +75,52 @@ struct DatabaseRow {
     /// Shows `visit` one row after the other, as long as it returns `true`.
     static func forEach(
         _ statement: Statement,
-        arguments: StatementArguments = StatementArguments(),
+        arguments: [any StatementBinding] = [],
         _ visit: (DatabaseRow) throws -> Bool
     ) throws {
-        let rows = try Rows(statement, arguments)
-        try withExtendedLifetime(rows) {
-            while let row = try rows.next(), try visit(row) {}
+        try statement.run(arguments) { try visit(DatabaseRow($0)) }
+    }
+}
+
+extension Statement {
+    /// Carries the statement out, with arguments that are bound where SQLite has them.
+    ///
+    /// GRDB looks at all arguments three times before it binds them, which takes longer than SQLite
+    /// needs for a row.
+    ///
+    /// - Parameter visit: Is shown each row, as long as it returns `true`.
+    func run(
+        _ arguments: [any StatementBinding],
+        _ visit: (SQLiteStatement) throws -> Bool = { _ in true }
+    ) throws {
+        let statement = sqliteStatement
+        guard Int(sqlite3_bind_parameter_count(statement)) == arguments.count else {
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE,
+                message: "\(arguments.count) arguments are too few or too many",
+                sql: sql
+            )
+        }
+        sqlite3_reset(statement)
+        // Ends what SQLite has locked for it; that the last step failed is thrown already.
+        defer { sqlite3_reset(statement) }
+        for (index, argument) in zip(CInt(1)..., arguments) {
+            try require(argument.bind(to: statement, at: index), toBe: SQLITE_OK)
+        }
+        while true {
+            let code = sqlite3_step(statement)
+            if code == SQLITE_DONE { return }
+            try require(code, toBe: SQLITE_ROW)
+            guard try visit(statement) else { return }
         }
     }
 
-    private final class Rows: DatabaseCursor {
-        typealias Element = DatabaseRow
-
-        let _statement: Statement
-        var _isDone = false
-
-        init(_ statement: Statement, _ arguments: StatementArguments) throws {
-            _statement = statement
-            try statement.setArguments(arguments)
-        }
-
-        deinit {
-            // Ends what SQLite has locked for it; that the last step failed was thrown already.
-            sqlite3_reset(_statement.sqliteStatement)
-        }
-
-        func _element(sqliteStatement: SQLiteStatement) -> DatabaseRow {
-            DatabaseRow(sqliteStatement)
-        }
+    private func require(_ code: CInt, toBe expected: CInt) throws {
+        guard code != expected else { return }
+        throw DatabaseError(
+            resultCode: ResultCode(rawValue: code),
+            message: String(cString: sqlite3_errmsg(sqlite3_db_handle(sqliteStatement))),
+            sql: sql
+        )
     }
 }

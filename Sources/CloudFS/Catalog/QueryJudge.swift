@@ -177,6 +177,6 @@ struct QueryJudge {
 extension CatalogReader {
     /// Whether a statement without arguments finds a row.
     func exists(_ sql: String) throws -> Bool {
-        try Bool.fetchOne(database.cachedStatement(sql: "SELECT EXISTS (\(sql))")) ?? false
+        try DatabaseRow.value(database.cachedStatement(sql: "SELECT EXISTS (\(sql))")) ?? false
     }
 }

@@ -24,7 +24,7 @@ extension RemoteApplier {
         var metadata = remote.metadata
         if let owner = options.owner { (metadata.userID, metadata.groupID) = owner }
         var new = NewItem(container: container, kind: remote.kind, metadata: metadata)
-        new.documentID = isKnown ? .random() : remote.documentID
+        new.documentID = isKnown ? nil : remote.documentID
         new.size = remote.kind == .file ? remote.size : Int64(remote.linkTarget?.count ?? 0)
         new.linkTarget = remote.linkTarget
         new.attributes = remote.attributes
