@@ -195,6 +195,9 @@ extension CatalogWriter {
     ) throws -> Bool {
         try forgetSent(of: base.item)
         let current = try reader.base(of: base.item)
+        var base = base
+        // Another device wrote on it while the request ran: the answer may be of before.
+        if current?.version.isStale == true { base.version = base.version.asStale }
         // A listing may have found it in its new place before.
         let hasMovedOn =
             current.map { !$0.isInPlace(of: expected) && !$0.isInPlace(of: base) } ?? false

@@ -97,8 +97,11 @@ extension CatalogReader {
         guard base?.parent == sent.baseParent, base?.name == sent.baseName else {
             throw CloudFSError(.cancelled, "it is elsewhere since the decision", item: sent.item)
         }
-        let holder = try self.base(named: sent.name, in: sent.parent)
-        guard holder == nil || holder?.item == sent.item else {
+        let others = [
+            try self.base(named: sent.name, in: sent.parent)?.item,
+            try self.sent(to: sent.name, in: sent.parent)?.item,
+        ]
+        guard others.allSatisfy({ $0 == nil || $0 == sent.item }) else {
             throw CloudFSError(
                 .cancelled,
                 "something else is in its place since the decision",

@@ -63,9 +63,11 @@ extension ItemVersion {
 
     /// The version of an item on which something else is written by now: as no listing says it.
     var asStale: ItemVersion {
-        guard !metadata.hasPrefix(Self.staleMark) else { return self }
+        guard !isStale else { return self }
         return ItemVersion(content: content, metadata: Self.staleMark + metadata)
     }
+
+    var isStale: Bool { metadata.hasPrefix(Self.staleMark) }
 
     /// The version of an item of which only a listing is known, told apart from a full one.
     var asSketch: ItemVersion {

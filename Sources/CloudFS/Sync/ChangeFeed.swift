@@ -39,8 +39,9 @@ final class ChangeFeed: Sendable {
         /// Whether it was asked from where on changes are heard of: what is compared before has to
         /// be compared again.
         var hasBegun = false
-        /// Up to where changes were heard of.
+        /// Up to where changes were heard of, and what of them is not noted yet.
         var anchor: SyncAnchor?
+        var heard: [ChangeHint] = []
         /// How many list folders that nobody listed before.
         var firstListings = 0
 
@@ -174,16 +175,26 @@ final class ChangeFeed: Sendable {
 
     private func follow() async throws(CloudFSError) {
         var anchor = try await begin()
+        try await noteHeard()
         while !Task.isCancelled {
             let page = try await applier.provider.changes(after: anchor)
-            try await note(page.hints)
             anchor = page.anchor
-            state.withLock { $0.anchor = page.anchor }
+            state.withLock { state in
+                state.anchor = page.anchor
+                state.heard += page.hints
+            }
+            try await noteHeard()
             if !connection.isOnline {
                 noteConnected()
                 compareIfNeeded()
             }
         }
+    }
+
+    /// Notes what was heard of; what fails is noted next time.
+    private func noteHeard() async throws(CloudFSError) {
+        try await note(state.withLock { $0.heard })
+        state.withLock { $0.heard = [] }
     }
 
     /// Asks from where on changes are heard of; from there on everything is compared once.

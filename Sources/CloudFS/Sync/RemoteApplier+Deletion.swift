@@ -221,9 +221,11 @@ extension RemoteApplier {
 }
 
 extension CatalogReader {
-    /// Whether an item, and each folder that goes with it, is known where it was.
+    /// Whether an item, and each folder that goes with it, is known where it was, and this machine
+    /// has not begun to change it since it was missed.
     fileprivate func isKnown(_ known: BaseRecord, in above: [BaseRecord]) throws -> Bool {
-        try (above + [known]).allSatisfy { try base(of: $0.item) == $0 }
+        try sent(of: known.item) == nil
+            && (above + [known]).allSatisfy { try base(of: $0.item) == $0 }
     }
 
     /// Whether a folder was not deleted here.

@@ -100,6 +100,18 @@ import Testing
         #expect(displaced.version == known.version)
     }
 
+    /// The answer of a request may be of a moment before another device wrote on the item.
+    @Test func `what is to be looked at closely is so after a request too`() throws {
+        let file = try fixture.addFile("file")
+        let known = CatalogFixture.base(of: file, named: "file", version: "1")
+        var stale = known
+        stale.version = known.version.asStale
+        try fixture.catalog.write { try $0.setBase(stale) }
+        let made = CatalogFixture.base(of: file, named: "file", version: "2")
+        #expect(try record(made, replacing: known))
+        #expect(try base(named: "file")?.version == made.version.asStale)
+    }
+
     // MARK: - Before it is sent
 
     private func requireStill(_ id: ItemID, from base: BaseRecord?, to name: String) throws {
@@ -126,5 +138,23 @@ import Testing
         try requireStill(first, from: own, to: "elsewhere")
         #expect(throws: CloudFSError.self) { try requireStill(first, from: own, to: "document") }
         #expect(throws: CloudFSError.self) { try requireStill(first, from: nil, to: "ours") }
+    }
+
+    @Test func `nothing is sent to a place that something else is being sent to`() throws {
+        let first = try fixture.addFile("first")
+        let second = try fixture.addFile("second")
+        try fixture.catalog.write { writer in
+            try writer.note(
+                SentRecord(
+                    of: second,
+                    to: .root,
+                    Array("document".utf8),
+                    from: nil,
+                    document: .random()
+                )
+            )
+        }
+        try requireStill(second, from: nil, to: "document")
+        #expect(throws: CloudFSError.self) { try requireStill(first, from: nil, to: "document") }
     }
 }

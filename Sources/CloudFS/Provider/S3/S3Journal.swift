@@ -27,6 +27,8 @@ final class S3Journal: Sendable {
         var page = 0
         /// Keys of the records that were read, and of those from before the beginning.
         var seen: Set<[UInt8]> = []
+        /// Keys of records that could not be read when the connection failed.
+        var unread: Set<[UInt8]> = []
         /// The server's time in milliseconds up to which all is known, or the latest record's.
         var latest: Int64 = 0
         /// From when on, in the server's time, the first record of a device has the count 1.
@@ -135,6 +137,14 @@ final class S3Journal: Sendable {
         }
     }
 
+    /// Tells a page once more: nobody has heard of it.
+    func takeBack(_ page: ChangePage) {
+        state.withLock { state in
+            state.page -= 1
+            for hint in page.hints { state.deferred[hint] = .zero }
+        }
+    }
+
     private var current: SyncAnchor {
         state.withLock { SyncAnchor("\($0.epoch).\($0.page)") }
     }
@@ -186,17 +196,19 @@ final class S3Journal: Sendable {
         let time = try await serverMilliseconds()
         let now = client.clocks.elapsed()
         let fresh = state.withLock { state in listed.filter { !state.seen.contains($0) } }
-        var hints = await read(fresh.filter { S3JournalFloor.milliseconds($0) == nil })
+        var (hints, unread) = await read(fresh.filter { S3JournalFloor.milliseconds($0) == nil })
         // Of the future it says nothing.
         let floor = listed.compactMap(S3JournalFloor.milliseconds).filter { $0 <= time }.max() ?? 0
-        // Only what was read is known: after a failure above it is news again.
+        // Only what was read is known: the rest is news again.
         let mustScan = state.withLock { state in
             let listedAt = time - (now - begun).milliseconds
             // This machine's own clock stands still while it sleeps.
             let away = max(now - state.lastPoll, .milliseconds(listedAt - state.latest))
             let wasAway = away > Self.longestAbsence || state.latest < floor
             // What is older than the overlap is never listed again.
-            state.seen = Set(listed)
+            let isLost = !state.unread.isSubset(of: listed)
+            state.seen = Set(listed).subtracting(unread)
+            state.unread = unread
             state.latest = max(state.latest, listedAt)
             state.lastPoll = now
             var isScanDue = now - state.lastScan > settings.scanInterval
@@ -208,6 +220,7 @@ final class S3Journal: Sendable {
                 state.gaps = [:]
                 isScanDue = true
             }
+            if isLost { isScanDue = true }
             if wasAway || isScanDue { state.lastScan = now }
             return wasAway || isScanDue
         }
@@ -223,10 +236,10 @@ final class S3Journal: Sendable {
                 told.remove(.subtree(path))
                 state.deferred[.subtree(path)] = now + Self.subtreeDelay
             }
-            // Comparing everything is comparing this too.
-            if hints.contains(.subtree(.root)) { state.deferred = [:] }
             let due = state.deferred.filter { $0.value <= now }.map(\.key)
             for hint in due { state.deferred[hint] = nil }
+            // Comparing everything is comparing this too.
+            if hints.contains(.subtree(.root)) { state.deferred = [:] }
             return told.union(due)
         }
     }
@@ -274,21 +287,32 @@ final class S3Journal: Sendable {
     }
 
     /// Reads records; one that cannot be read means that everything may have changed.
-    private func read(_ keys: [[UInt8]]) async -> Set<ChangeHint> {
+    ///
+    /// - Returns: What they say, and which are to be read again, as the connection failed.
+    private func read(
+        _ keys: [[UInt8]]
+    ) async -> (hints: Set<ChangeHint>, unread: Set<[UInt8]>) {
         let others = keys.filter { S3JournalKey($0)?.owner != deviceID[...] }
-        guard others.count <= Self.mostRecords else { return [.subtree(.root)] }
-        return await withTaskGroup(of: Set<ChangeHint>.self) { group in
+        guard others.count <= Self.mostRecords else { return ([.subtree(.root)], []) }
+        return await withTaskGroup(of: ([UInt8], Set<ChangeHint>?).self) { group in
             for key in others {
-                group.addTask { await self.hints(in: key) }
+                group.addTask { (key, await self.hints(in: key)) }
             }
-            return await group.reduce(into: []) { $0.formUnion($1) }
+            return await group.reduce(into: ([], [])) { result, read in
+                if let hints = read.1 {
+                    result.hints.formUnion(hints)
+                } else {
+                    result.unread.insert(read.0)
+                }
+            }
         }
     }
 
     /// Of more new records than this, comparing everything is the shorter way.
     private static let mostRecords = 500
 
-    private func hints(in key: [UInt8]) async -> Set<ChangeHint> {
+    /// - Returns: `nil` if the connection failed.
+    private func hints(in key: [UInt8]) async -> Set<ChangeHint>? {
         let bytes = S3Bytes()
         do throws(CloudFSError) {
             let limit = Int64(S3JournalRecord.maximumByteCount) + 1
@@ -297,7 +321,7 @@ final class S3Journal: Sendable {
             }
         } catch {
             logger.notice("a record cannot be read", metadata: ["error": "\(error)"])
-            return [.subtree(.root)]
+            return error.isTransient ? nil : [.subtree(.root)]
         }
         guard bytes.all.count <= S3JournalRecord.maximumByteCount else { return [.subtree(.root)] }
         return S3JournalRecord.hints(in: bytes.all)

@@ -198,9 +198,13 @@ extension S3Provider {
             return .done
         } catch {
             guard error.code != .cancelled else { throw error }
-            if error.cause as? S3Failure == .conditionFailed { return .conditionFailed }
             logger.debug("a deletion of a probe failed", metadata: ["error": "\(error)"])
-            return error.isTransient ? .unknown : .refused
+            return switch error.cause as? S3Failure {
+            case .conditionFailed: .conditionFailed
+            // Gone: an earlier try, whose answer was lost, has deleted it.
+            case .noSuchKey, .conditionConflict: .unknown
+            default: error.isTransient ? .unknown : .refused
+            }
         }
     }
 
@@ -292,7 +296,12 @@ extension S3Provider {
         // Whoever begins or ends to move a folder says so in the journal.
         if !page.hints.isEmpty {
             forgetFolders()
-            try await readIntents()
+            do throws(CloudFSError) {
+                try await readIntents()
+            } catch {
+                journal.takeBack(page)
+                throw error
+            }
         }
         return page
     }

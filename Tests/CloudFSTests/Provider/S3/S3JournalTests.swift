@@ -178,10 +178,29 @@ import Testing
         Self.record("children x\n", count: 1, bench)
         bench.fake.add(FakeS3Fault(.slowDown(), count: 3, on: .get))
         let page = try await one.changes(after: anchor)
-        #expect(page.hints == [.subtree(.root)])
+        #expect(page.hints == [try Self.children("x")])
         bench.fake.add(FakeS3Fault(.slowDown(), count: 3, on: .list))
         Self.record("children y\n", count: 2, bench)
         #expect(await s3Failure { _ = try await one.changes(after: page.anchor) } == .offline)
+        #expect(try await one.changes(after: page.anchor).hints == [try Self.children("y")])
+    }
+
+    /// A listing may not tell what the journal does.
+    @Test func `what was heard of is told again if it could not be told`() async throws {
+        let bench = try await Bench.make()
+        let one = try await bench.provider()
+        let anchor = try await Self.anchor(one)
+        Self.record("item x\n", count: 1, bench)
+        bench.fake.add(
+            FakeS3Fault(.slowDown(), count: 3) {
+                $0.kind == .list && $0.target.contains("moves")
+            }
+        )
+        #expect(await s3Failure { _ = try await one.changes(after: anchor) } == .offline)
+        #expect(bench.fake.faultsLeft == 0)
+        let page = try await one.changes(after: anchor)
+        #expect(page.hints == [.item(try RemotePath.root.appending(ItemName("x")))])
+        Self.record("children y\n", count: 2, bench)
         #expect(try await one.changes(after: page.anchor).hints == [try Self.children("y")])
     }
 

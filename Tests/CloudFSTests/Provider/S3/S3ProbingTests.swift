@@ -131,6 +131,20 @@ import Testing
         #expect(bench.fake.keys("c") == ["c"])
     }
 
+    /// Deleted by the try whose answer was lost, the probe is gone for the next one.
+    @Test func `a lost answer to a deletion says nothing of conditions`() async throws {
+        let bench = try await Bench.make()
+        bench.fake.add(
+            FakeS3Fault(Bench.lost, skipping: 1, count: 1) { request in
+                request.kind == .delete && request.header("if-match") != nil
+            }
+        )
+        let provider = try await bench.provider()
+        #expect(bench.fake.faultsLeft == 0)
+        #expect(provider.rules.delete != .refused)
+        try await deleteAndMove(provider, bench)
+    }
+
     /// What a probe of deletions leaves nothing of is deleted all the same.
     @Test func `a server that says of what is gone that it was not found is one`() async throws {
         let bench = try await Bench.make()
