@@ -40,6 +40,11 @@ let package = Package(
             pkgConfig: "libarchive",
             providers: [.apt(["libarchive-dev"])]
         ),
+        .systemLibrary(
+            name: "CSQLite",
+            pkgConfig: "sqlite3",
+            providers: [.apt(["libsqlite3-dev"])]
+        ),
         .target(
             name: "CloudFS",
             dependencies: [
@@ -47,6 +52,7 @@ let package = Package(
                 "CExpat",
                 "CFuse",
                 "CLinux",
+                "CSQLite",
                 "CloudFSControlAPI",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Collections", package: "swift-collections"),
