@@ -7,6 +7,8 @@ final class Ledger: Sendable {
         /// Where each acknowledged token was written, for people.
         var acknowledged: [Token: String] = [:]
         var released: Set<Token> = []
+        /// Names of attributes that must be somewhere, and on what they were written.
+        var marks: [String: String] = [:]
         var findings: [String] = []
         var counts: [String: Int] = [:]
     }
@@ -24,6 +26,12 @@ final class Ledger: Sendable {
         let place = place()
         state.withLock { $0.acknowledged[token] = place }
     }
+
+    func acknowledge(mark: String, _ place: String) {
+        state.withLock { $0.marks[mark] = place }
+    }
+
+    var marks: [String: String] { state.withLock { $0.marks } }
 
     func release(_ tokens: Set<Token>) {
         if !tokens.isEmpty { Trace.note("ledger", "given up: \(tokens.map(\.number).sorted())") }

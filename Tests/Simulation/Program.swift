@@ -25,6 +25,11 @@ final class Program: Sendable {
         var blockByteCount: Int
         /// Whether folders are removed with all in them, and not only once they are empty.
         var removesTrees: Bool
+        /// Whether attributes are written, and nothing is removed or replaced.
+        var leavesMarks: Bool
+        /// Whether such programs move things: what is written on an item that another device moves
+        /// at that time is lost where nothing but its place tells what an item is.
+        var moves: Bool
     }
 
     init(

@@ -5,6 +5,7 @@ import Glibc
 /// What programs do: the ways in which editors, shells and file managers use a drive.
 extension Session {
     func doSomething() async throws {
+        if program.plan.leavesMarks { return try await addSomething() }
         switch program.draw(100) {
         case 0..<14: try await makeFile()
         case 14..<24: try await append()
@@ -21,6 +22,24 @@ extension Session {
         case 90..<94: try await readSomething()
         case 94..<97: try await trigger()
         case 97..<99: try await pause()
+        default: try await flushToDisk()
+        }
+    }
+
+    /// After this all that was written on an item before is on it still.
+    private func addSomething() async throws {
+        switch program.draw(100) {
+        case 0..<15: try await makeFile()
+        case 15..<23: try await append()
+        case 23..<30: try await overwrite()
+        case 30..<33: try await cut()
+        case 33..<43 where program.plan.moves: try await move()
+        case 33..<43: try await makeFile()
+        case 43..<51: try await makeFolder()
+        case 51..<57: try await changeMetadata()
+        case 57..<90: try await leaveMark()
+        case 90..<95: try await trigger()
+        case 95..<97: try await pause()
         default: try await flushToDisk()
         }
     }
@@ -174,6 +193,13 @@ extension Session {
         )
     }
 
+    private func move() async throws {
+        let place = try await somewhere()
+        guard let item = try await something(in: place) else { return }
+        let target = try await somewhere()
+        try await rename(item.name, in: place, to: try name(), in: target, mode: .noReplace)
+    }
+
     private func rename(
         _ old: ItemName,
         in place: Place,
@@ -267,6 +293,17 @@ extension Session {
                 try $0.setAttribute(name, to: value, of: item.id, flags: 0, caller: caller)
             }
         }
+    }
+
+    /// Writes an attribute that nobody else writes, or takes away.
+    private func leaveMark() async throws {
+        let place = try await somewhere()
+        guard let item = try await something(in: place, [.file, .folder]) else { return }
+        let mark = "user.mark\(program.ledger.makeToken().number)"
+        try await ask("setxattr \(place.path)/\(item.name) \(mark)") {
+            try $0.setAttribute(mark, to: [1], of: item.id, flags: 0, caller: caller)
+        }
+        program.ledger.acknowledge(mark: mark, "\(place.path)/\(item.name)")
     }
 
     /// Asks the drive itself for something.

@@ -23,6 +23,10 @@ final class Story: Sendable {
     private static let firstBucket: UInt64 = 60_000_000
     /// From here on the bucket's server ignores the conditions that Ceph ignores.
     private static let firstOnCeph: UInt64 = 65_000_000
+    /// From here on programs write attributes, and remove and replace nothing: each is on its item
+    /// in the end. From the second on the cloud is a bucket again.
+    private static let firstWithMarks: UInt64 = 70_000_000
+    private static let firstWithMarksInBucket: UInt64 = 75_000_000
 
     init(_ simulation: Simulation, folder: String) {
         self.simulation = simulation
@@ -38,8 +42,11 @@ final class Story: Sendable {
         traits.pageSize = draw(4) == 0 ? 2 : 1_000
         // Not drawn: each seed before would tell another story.
         traits.foldsNames = simulation.seed >= Self.firstFolding && simulation.seed % 4 == 0
-        let isBucket = simulation.seed >= Self.firstBucket
-        let isOnCeph = simulation.seed >= Self.firstOnCeph
+        let hasMarks = simulation.seed >= Self.firstWithMarks
+        let isOnCeph = simulation.seed >= Self.firstOnCeph && !hasMarks
+        let isBucket =
+            hasMarks
+            ? simulation.seed >= Self.firstWithMarksInBucket : simulation.seed >= Self.firstBucket
         let cloud: any SimulatedCloud =
             isBucket ? BucketCloud(isOnCeph ? .ceph : FakeS3Settings()) : TreeCloud(traits)
         var weather = NetworkLink.Weather()
@@ -55,7 +62,9 @@ final class Story: Sendable {
             operations: min([5, 10, 15, 25][draw(4)], limits.operations),
             longestRest: [.milliseconds(20), .seconds(1), .seconds(5)][draw(3)],
             blockByteCount: draw(12) == 0 ? 32 << 10 : 16,
-            removesTrees: simulation.seed >= Self.firstRemovingTrees
+            removesTrees: simulation.seed >= Self.firstRemovingTrees,
+            leavesMarks: hasMarks,
+            moves: traits.hasStableIDs && !isBucket
         )
         var devices: [Device] = []
         var programs: [Program] = []

@@ -30,6 +30,7 @@ struct Verdict {
         }
         for device in story.devices { try await examine(device) }
         try checkNothingIsLost()
+        try checkMarks()
     }
 
     // MARK: - Agreement
@@ -151,6 +152,20 @@ struct Verdict {
         for (token, place) in owed.sorted(by: { $0.key.number < $1.key.number })
         where !kept.contains(token) {
             ledger.find("token \(token.number) is lost; it was written on \(place)")
+        }
+    }
+
+    private func checkMarks() throws {
+        var kept = Set(try story.cloud.tree().values.flatMap(\.attributes.keys))
+        for device in story.devices {
+            guard let filesystem = try device.life?.parts().filesystem else { continue }
+            let observer = Observer(filesystem: filesystem, cloud: story.cloud)
+            kept.formUnion(try observer.tree().values.flatMap(\.attributes.keys))
+        }
+        let marks = ledger.marks
+        ledger.count("marks", marks.count)
+        for (mark, place) in marks.sorted(by: { $0.key < $1.key }) where !kept.contains(mark) {
+            ledger.find("\(mark) is lost; it was written on \(place)")
         }
     }
 }
