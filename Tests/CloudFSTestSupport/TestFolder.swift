@@ -87,9 +87,18 @@ public struct TestFolder: Sendable {
 
     /// All paths below the folder but CloudFS's own, sorted.
     public func paths() throws -> [String] {
-        try FileManager.default.subpathsOfDirectory(atPath: path)
-            .filter { $0 != ".cloudfs" && !$0.hasPrefix(".cloudfs/") }
-            .sorted()
+        while true {
+            do {
+                return try FileManager.default.subpathsOfDirectory(atPath: path)
+                    .filter { $0 != ".cloudfs" && !$0.hasPrefix(".cloudfs/") }
+                    .sorted()
+            } catch let error as CocoaError
+                where error.code == .fileReadNoSuchFile && exists("")
+            {
+                // A drive has removed a folder that was to be looked into next.
+                continue
+            }
+        }
     }
 
     private func makeParent(of name: String) throws {
