@@ -24,7 +24,9 @@ final class Story: Sendable {
     /// From here on the bucket's server ignores the conditions that Ceph ignores.
     private static let firstOnCeph: UInt64 = 65_000_000
     /// From here on programs write attributes, and remove and replace nothing: each is on its item
-    /// in the end. From the second on the cloud is a bucket again.
+    /// in the end.
+    ///
+    /// From the second on the cloud is a bucket again.
     private static let firstWithMarks: UInt64 = 70_000_000
     private static let firstWithMarksInBucket: UInt64 = 75_000_000
 
