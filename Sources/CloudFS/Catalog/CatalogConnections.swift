@@ -30,6 +30,7 @@ final class CatalogConnections: Sendable {
     /// a transaction needs no system call for each of its locks. GRDB opens with the system that is
     /// SQLite's default.
     private static let settings: Void = {
+        // Where SQLite is in use already it goes on counting, and is slower.
         _ = csqlite_leave_memory_uncounted()
         sqlite3_vfs_register(sqlite3_vfs_find("unix-excl"), 1)
     }()

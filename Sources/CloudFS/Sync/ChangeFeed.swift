@@ -207,11 +207,9 @@ final class ChangeFeed: Sendable {
             state.withLock { $0.hasBegun = true }
             scanNeeded.raise()
         }
-        if let last = state.withLock({ $0.anchor }) {
-            needComparison()
-            return last
-        }
-        let anchor = try await applier.provider.changes(after: nil).anchor
+        let last = state.withLock { $0.anchor }
+        let anchor =
+            if let last { last } else { try await applier.provider.changes(after: nil).anchor }
         state.withLock { $0.anchor = anchor }
         needComparison()
         return anchor
