@@ -144,6 +144,7 @@ extension CatalogWriter {
     }
 
     func queue(_ id: ItemID, notBefore: Timestamp) throws {
+        outcome.hasQueued = true
         try execute(
             """
             INSERT INTO outbox (item, not_before) VALUES (?, ?)
@@ -163,6 +164,7 @@ extension CatalogWriter {
     /// Decides anew about everything that is held back, as the reason for some of it has gone:
     /// what still is to stay here is held again, and what waited for another item goes on.
     func lookAgainAtHeld() throws {
+        outcome.hasQueued = true
         try execute("UPDATE outbox SET is_held = 0 WHERE is_held = 1", [])
     }
 
@@ -172,6 +174,7 @@ extension CatalogWriter {
 
     /// Puts a row off without calling it a failure.
     func postpone(_ id: ItemID, until moment: Timestamp) throws {
+        outcome.hasQueued = true
         try execute(
             "UPDATE outbox SET not_before = ? WHERE item = ? AND abs(not_before - ?) > ?",
             [moment.nanoseconds, id.rawValue, moment.nanoseconds, Self.sameTime]

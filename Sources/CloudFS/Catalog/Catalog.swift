@@ -13,6 +13,8 @@ final class Catalog: Sendable {
     private let flushes = SharedRun()
     /// Raised after a commit that leaves content to be flushed or unlinked beside everything else.
     let leftovers = Signal()
+    /// Raised after a commit that queued something to be sent, or changed when it is.
+    let queued = Signal()
     private let reserve: CatalogReserve
     /// How many transactions that take long run, or wait for their turn.
     private let longWrites = Atomic(0)
@@ -123,6 +125,7 @@ final class Catalog: Sendable {
                     }
                     guard let value else { preconditionFailure("a commit without its value") }
                     if writer.outcome.hasLeftovers { leftovers.raise() }
+                    if writer.outcome.hasQueued { queued.raise() }
                     return value
                 }
             }
@@ -221,6 +224,8 @@ struct CatalogWriter {
     final class Outcome {
         /// Whether content is to be flushed or unlinked later.
         var hasLeftovers = false
+        /// Whether something was queued to be sent, or is to be sent at another time.
+        var hasQueued = false
     }
 
     let database: Database

@@ -163,7 +163,6 @@ extension Filesystem {
             }
         }
         publish([.attributes(id)], by: caller)
-        uploader.noteChange()
     }
 
     // MARK: - Attributes that do something
@@ -246,7 +245,6 @@ extension Filesystem {
         }
         hub.publish([.attributes(id)], by: .daemon(askedBy: getpid()))
         downloader.noticeWanted()
-        uploader.noteChange()
         evictor.noticeUse()
         virtual.noteChanged()
     }

@@ -189,7 +189,6 @@ extension Filesystem {
         }
         // Times that the kernel keeps would not follow what is stored.
         if isOutdated { hub.publish([.attributes(file.id)]) }
-        if forWriting { uploader.noteChange() }
         return backing
     }
 
@@ -305,7 +304,6 @@ extension Filesystem {
             try files.save(&state, handle.file.id)
         }
         publishContent(of: handle.file, changedBy: handle.opener)
-        uploader.noteChange()
     }
 
     func synchronize(_ handle: UInt64, dataOnly: Bool) throws(CloudFSError) {
@@ -339,7 +337,6 @@ extension Filesystem {
             publishContent(of: file, changedBy: handle.opener)
         }
         store(file) { try files.release(file) }
-        if handle.isWritable { uploader.noteChange() }
         if hasNewer { Task { await feed.hintParent(of: file.id) } }
         evictor.noticeUse()
     }

@@ -68,7 +68,6 @@ extension Filesystem {
             throw error
         }
         try files.release(file)
-        uploader.noteChange()
     }
 
     /// The same of what may be gone from the catalog: nobody but its users sees that.
@@ -104,7 +103,6 @@ extension Filesystem {
         if let modified { try setModified(modified, of: id) }
         let accessed = changes.accessed?.moment(now)
         if let accessed { files.live(id)?.state.withLock { $0.accessed = accessed } }
-        defer { uploader.noteChange() }
         let linked = try catalog.write { writer in
             let record = try writer.reader.existing(id)
             if accessed != nil { files.noteAccessSet(of: id) }

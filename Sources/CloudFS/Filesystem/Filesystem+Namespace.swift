@@ -292,7 +292,6 @@ extension Filesystem {
         }
         fulfil(name, in: parent, with: record.id)
         publish([.entryAppeared(parent: parent, name: name)], by: caller)
-        uploader.noteChange()
         return entry(record)
     }
 
@@ -433,7 +432,6 @@ extension Filesystem {
             file.state.withLock { $0.isUnlinked = true }
         }
         eraseIfDone(id)
-        uploader.noteChange()
     }
 
     /// Erases an item that nothing is left of, unless somebody uses it still.

@@ -43,7 +43,6 @@ extension Filesystem {
             didSucceed(id, to: ancestor)
         }
         publish(change.news(of: result), by: caller)
-        uploader.noteChange()
     }
 
     /// A document goes on as another item, where a program saved it by replacing the file.

@@ -19,8 +19,6 @@ final class Uploader: Sendable {
         /// Those of them that lost their names meanwhile.
         var nameless: Set<ItemID> = []
         var isPaused = false
-        /// Whether changes were noted that `wake` will tell of.
-        var isLookDue = false
     }
 
     private let state = Mutex(State())
@@ -54,26 +52,6 @@ final class Uploader: Sendable {
         self.logger = logger
     }
 
-    /// Notes that a change was queued.
-    ///
-    /// It rests for the quiet time, so many changes in a row are one look at the queue.
-    func noteChange() {
-        let isFirst = state.withLock { state in
-            defer { state.isLookDue = true }
-            return !state.isLookDue
-        }
-        guard isFirst else { return }
-        let pause = min(files.quietTime, Self.gatheringTime)
-        Task {
-            // Never cancelled: nobody holds the task.
-            try? await Task.sleep(for: pause)
-            state.withLock { $0.isLookDue = false }
-            wake.raise()
-        }
-    }
-
-    private static let gatheringTime = Duration.milliseconds(50)
-
     // MARK: - Control
 
     var isPaused: Bool { state.withLock { $0.isPaused } }
@@ -104,6 +82,7 @@ final class Uploader: Sendable {
     /// Runs until the task is cancelled.
     func run() async {
         await withDiscardingTaskGroup { group in
+            group.addTask { await self.noticeQueued() }
             while !Task.isCancelled {
                 let ready = await takeReady()
                 for id in ready {
@@ -116,6 +95,20 @@ final class Uploader: Sendable {
             }
         }
     }
+
+    /// Has the queue looked at when something was queued.
+    ///
+    /// It rests for the quiet time, so many changes in a row are one look.
+    private func noticeQueued() async {
+        let pause = min(files.quietTime, Self.gatheringTime)
+        while !Task.isCancelled {
+            await catalog.queued.wait()
+            do { try await Task.sleep(for: pause) } catch { return }
+            wake.raise()
+        }
+    }
+
+    private static let gatheringTime = Duration.milliseconds(50)
 
     private func takeReady() async -> [ItemID] {
         guard connection.isOnline else { return [] }

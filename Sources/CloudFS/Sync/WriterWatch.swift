@@ -54,7 +54,6 @@ struct WriterWatch: Sendable {
                     metadata: ["item.id": "\(id)", "error": "\(error)"]
                 )
             }
-            uploader.noteChange()
         } catch {
             logger.error(
                 "files that programs write cannot be looked at",
