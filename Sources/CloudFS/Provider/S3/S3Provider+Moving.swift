@@ -12,7 +12,19 @@ extension S3Provider {
     }
 
     func isMoving(_ source: [UInt8], to target: [UInt8]) async throws(CloudFSError) -> Bool {
-        try await exists(intentKey(source, target))
+        let key = intentKey(source, target)
+        return hasEnded(key) ? false : try await exists(key)
+    }
+
+    /// Notes that a move has ended whose last answer was lost.
+    func noteGone(_ source: [UInt8], _ target: [UInt8], telling hints: [ChangeHint]) {
+        let key = intentKey(source, target)
+        if case .isUnderWay = ownMove(key) { noteMove(key, .hasEnded(hints)) }
+    }
+
+    /// Whether what is told of a move is a request's doing that arrived after the move's end.
+    private func hasEnded(_ intent: [UInt8]) -> Bool {
+        if case .hasEnded = ownMove(intent) { true } else { false }
     }
 
     /// Copies all objects below one key to below another, then deletes the first.
@@ -26,7 +38,9 @@ extension S3Provider {
         telling hints: [ChangeHint]
     ) async throws(CloudFSError) {
         let key = intentKey(source, target)
-        var intent = try await intent(at: key) ?? S3MoveIntent(source: source, target: target)
+        let present = hasEnded(key) ? nil : try await intent(at: key)
+        noteMove(key, .isUnderWay)
+        var intent = present ?? S3MoveIntent(source: source, target: target)
         intent.device = deviceID
         if !intent.isCopied {
             try await write(intent, at: key, telling: hints)
@@ -45,6 +59,7 @@ extension S3Provider {
         try await deleteCopied(move)
         forgetFolder(source)
         try await client.delete(key, isOwn: true)
+        noteMove(key, .hasEnded(hints))
         setHidden(nil, by: key)
     }
 
@@ -92,13 +107,37 @@ extension S3Provider {
             var hidden: [[UInt8]: [UInt8]] = [:]
             for object in found {
                 guard let intent = try await intent(at: object.key) else { continue }
-                // This device goes on by itself; another one may be gone for good.
-                let isOwn = intent.device == deviceID
-                if isOwn || now.since(object.lastModified) < settings.moveAge {
-                    hidden[object.key] = intent.hidden
+                let age = now.since(object.lastModified)
+                switch intent.device == deviceID ? ownMove(object.key) : nil {
+                case .hasEnded(let hints): await removeLate(object, telling: hints)
+                // This device goes on by itself, also with what it began before it was started;
+                // another one may be gone for good.
+                case nil
+                where age >= settings.moveAge
+                    && (intent.device != deviceID || !mayGoOn):
+                    break
+                case .isUnderWay, nil: hidden[object.key] = intent.hidden
                 }
             }
             isCurrent = setHidden(hidden, unlessChangedSince: mark)
+        }
+    }
+
+    /// Whether this device may go on with what it moved before it was started.
+    private var mayGoOn: Bool { client.clocks.elapsed() - begun < settings.moveAge }
+
+    /// Removes the intent of a move that has ended: a request to write it arrived after that.
+    private func removeLate(_ intent: S3Object, telling hints: [ChangeHint]) async {
+        do throws(CloudFSError) {
+            try await delete(intent)
+            logger.debug("the intent of a move that has ended was removed")
+            await journal.announce(hints)
+        } catch {
+            // Or the same folder is moved to the same place again.
+            logger.notice(
+                "the intent of a move that has ended stays",
+                metadata: ["error": "\(error)"]
+            )
         }
     }
 

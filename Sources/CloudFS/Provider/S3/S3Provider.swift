@@ -20,6 +20,8 @@ final class S3Provider: CloudProvider {
     let pool: BlockingPool
     let logger: Logger
     let keepLogin: KeepLogin?
+    /// When it was made.
+    let begun: Duration
     private let state = Mutex(State())
 
     typealias KeepLogin = @Sendable (S3Credentials) async throws(CloudFSError) -> Void
@@ -34,6 +36,8 @@ final class S3Provider: CloudProvider {
         /// Folders that are halves of moves, by the keys of their intents.
         var hidden: [[UInt8]: [UInt8]] = [:]
         var hiddenChanges = 0
+        /// What this process began to move, by the keys of intents.
+        var moves: [[UInt8]: OwnMove] = [:]
         /// Parts that are too long for a name, by the folder's key and the name they are shown by.
         var longParts: [LongName: S3Keys.Part] = [:]
         /// What was sent without an answer, by its key.
@@ -42,6 +46,15 @@ final class S3Provider: CloudProvider {
         var leftProbe: [UInt8]?
         /// When what is left behind is cleared away; `nil`: not known yet.
         var nextSweep: Duration?
+    }
+
+    /// A move of a folder that this process has begun.
+    enum OwnMove: Sendable {
+        case isUnderWay
+        /// And where one of both folders has appeared or disappeared.
+        case hasEnded([ChangeHint])
+
+        fileprivate var isUnderWay: Bool { if case .isUnderWay = self { true } else { false } }
     }
 
     private struct LongName: Hashable {
@@ -73,6 +86,7 @@ final class S3Provider: CloudProvider {
         keepLogin: KeepLogin? = nil
     ) {
         self.client = client
+        begun = client.clocks.elapsed()
         self.keepLogin = keepLogin
         self.settings = settings
         self.logger = logger
@@ -277,6 +291,17 @@ final class S3Provider: CloudProvider {
     }
 
     // MARK: - Unfinished moves
+
+    func noteMove(_ intent: [UInt8], _ move: OwnMove) {
+        state.withLock { state in
+            if state.moves.count >= Self.memoryLimit {
+                state.moves = state.moves.filter { $0.value.isUnderWay }
+            }
+            state.moves[intent] = move
+        }
+    }
+
+    func ownMove(_ intent: [UInt8]) -> OwnMove? { state.withLock { $0.moves[intent] } }
 
     /// Whether a folder is half of a move, and another one stands for it.
     func isHidden(_ folderKey: [UInt8]) -> Bool {

@@ -82,6 +82,54 @@ import Testing
         #expect(try await Self.names(mover) == ["e"])
     }
 
+    /// It would hide the folder from everybody.
+    @Test func `what a late request tells of a move that has ended is removed`() async throws {
+        let bench = try await Bench.make()
+        bench.fake.put("d/a", "a")
+        let mover = try await bench.provider()
+        let other = try await bench.provider(device: "two")
+        let base = try await mover.item(at: try Bench.path("d")).version
+        let gate = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.wait(gate), on: .copy))
+        async let moved = mover.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
+        try await eventually("the move begins") { gate.waitingCount == 1 }
+        let key = try #require(bench.fake.keys(".cloudfs/moves/").first)
+        let intent = try #require(bench.fake.object(key)?.bytes)
+        gate.open()
+        _ = try await moved
+        bench.fake.put(key, String(decoding: intent, as: UTF8.self))
+        try await other.readIntents()
+        #expect(try await Self.names(other) == [])
+        try await mover.readIntents()
+        #expect(bench.fake.keys(".cloudfs/moves/").isEmpty)
+        #expect(try await Self.names(mover) == ["e"])
+        try await other.readIntents()
+        #expect(try await Self.names(other) == ["e"])
+    }
+
+    /// It is no move that goes on: what is in its new place by now is somebody else's.
+    @Test func `what a late request tells is not gone on with`() async throws {
+        let bench = try await Bench.make()
+        bench.fake.put("d/a", "a")
+        let mover = try await bench.provider()
+        let base = try await mover.item(at: try Bench.path("d")).version
+        let gate = FakeS3Gate()
+        bench.fake.add(FakeS3Fault(.wait(gate), on: .copy))
+        async let moved = mover.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
+        try await eventually("the move begins") { gate.waitingCount == 1 }
+        let key = try #require(bench.fake.keys(".cloudfs/moves/").first)
+        let intent = try #require(bench.fake.object(key)?.bytes)
+        gate.open()
+        _ = try await moved
+        bench.fake.put(key, String(decoding: intent, as: UTF8.self))
+        bench.fake.put("d/b", "b")
+        #expect(
+            await s3Failure {
+                _ = try await mover.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
+            } == .exists
+        )
+    }
+
     @Test func `a move that takes long goes on being told`() async throws {
         let clocks = S3TestClocks()
         let bench = try await clocks.bench(Bench.batches)
