@@ -177,11 +177,13 @@ extension CatalogReader {
         ) { try ItemRecord(row: $0) }
     }
 
-    func hasItem(withDocument document: DocumentID) throws -> Bool {
-        try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM item WHERE document = ?)"),
+    /// The item that has a document's identity here.
+    func holder(of document: DocumentID) throws -> ItemID? {
+        let id: Int64? = try DatabaseRow.value(
+            database.cachedStatement(sql: "SELECT id FROM item WHERE document = ? LIMIT 1"),
             arguments: [document.blob.asBlob]
-        ) ?? false
+        )
+        return id.map { ItemID($0) }
     }
 
     /// A choice of the user that outlives the mount, such as whether uploads are paused.
@@ -297,17 +299,23 @@ extension CatalogWriter {
     /// is no change, of which anybody should hear or which the item's `ctime` should tell.
     ///
     /// - Parameter isSame: Whether the bytes here are the cloud's, whatever is noted of them.
+    /// - Parameter isReplaced: Whether they have just given way to the cloud's.
     /// - Returns: Whether anything is shown that was not before.
     @discardableResult
     func takeOverMetadata(
         of remote: RemoteItem,
         for id: ItemID,
         isSame: Bool = false,
+        isReplaced: Bool = false,
         at now: Timestamp
     ) throws -> Bool {
         let record = try reader.existing(id)
         guard !record.hasChangedMetadata else {
-            return try mergeAttributes(of: remote, for: id)
+            // Sent with these bytes, the time of older ones would make them pass for those.
+            if isReplaced {
+                try setMetadata(of: id, modified: remote.metadata.modified, at: now)
+            }
+            return try mergeAttributes(of: remote, for: id) || isReplaced
         }
         let shown = record.item.metadata
         let keepsTime =
@@ -349,6 +357,14 @@ extension CatalogWriter {
         try execute(
             "UPDATE item SET metadata_changed = 0 WHERE id = ? AND changed <= ?",
             [id.rawValue, moment.nanoseconds]
+        )
+        // Nothing is left to be handed on to what only has the same bytes.
+        try execute(
+            """
+            DELETE FROM heir WHERE original = ?1
+                AND EXISTS (SELECT 1 FROM item WHERE id = ?1 AND metadata_changed = 0)
+            """,
+            [id.rawValue]
         )
     }
 }

@@ -54,7 +54,8 @@ extension CatalogWriter {
         return true
     }
 
-    private func setEdited(_ name: String, of id: ItemID, base: [UInt8]?) throws {
+    /// Notes what the cloud has of an attribute that was changed here.
+    func setEdited(_ name: String, of id: ItemID, base: [UInt8]?) throws {
         try execute(
             "UPDATE base_attribute SET value = ? WHERE item = ? AND name = ?",
             [base?.asBlob, id.rawValue, name]

@@ -16,6 +16,8 @@ struct SentRecord: Sendable, Equatable {
     var baseName: [UInt8]?
     /// Whether it was moved there, not written.
     var isMove: Bool
+    /// Whether what is written on it was sent, and none of its bytes.
+    var isMetadata: Bool
     /// The document's identity, length and time that were sent: together they tell this request's
     /// outcome from anybody else's.
     var document: DocumentID
@@ -24,7 +26,7 @@ struct SentRecord: Sendable, Equatable {
 
     static let columns = """
         sent.item, sent.parent, sent.name, sent.base_parent, sent.base_name, sent.is_move,
-        sent.document, sent.size, sent.modified
+        sent.is_metadata, sent.document, sent.size, sent.modified
         """
 
     init(
@@ -33,6 +35,7 @@ struct SentRecord: Sendable, Equatable {
         _ name: [UInt8],
         from base: BaseRecord?,
         isMove: Bool = false,
+        isMetadata: Bool = false,
         document: DocumentID,
         size: Int64 = 0,
         modified: Timestamp = Timestamp(nanoseconds: 0)
@@ -43,6 +46,7 @@ struct SentRecord: Sendable, Equatable {
         baseParent = base?.parent
         baseName = base?.name
         self.isMove = isMove
+        self.isMetadata = isMetadata
         self.document = document
         self.size = size
         self.modified = modified
@@ -54,7 +58,7 @@ struct SentRecord: Sendable, Equatable {
     }
 
     init(row: DatabaseRow) throws {
-        guard let document = DocumentID(blob: row.bytes(6)) else {
+        guard let document = DocumentID(blob: row.bytes(7)) else {
             throw CloudFSError(.corrupt, "a request in the catalog is damaged")
         }
         item = ItemID(row[0])
@@ -63,9 +67,10 @@ struct SentRecord: Sendable, Equatable {
         baseParent = (row[3] as Int64?).map { ItemID($0) }
         baseName = row.blob(4)
         isMove = row[5]
+        isMetadata = row[6]
         self.document = document
-        size = row[7]
-        modified = Timestamp(nanoseconds: row[8])
+        size = row[8]
+        modified = Timestamp(nanoseconds: row[9])
     }
 }
 
@@ -155,12 +160,12 @@ extension CatalogWriter {
         try execute(
             """
             INSERT OR REPLACE INTO sent (item, parent, name, base_parent, base_name, is_move,
-                document, size, modified) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                is_metadata, document, size, modified) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 sent.item.rawValue, sent.parent.rawValue, sent.name.asBlob,
                 sent.baseParent?.rawValue, sent.baseName?.asBlob, sent.isMove,
-                sent.document.blob.asBlob, sent.size, sent.modified.nanoseconds,
+                sent.isMetadata, sent.document.blob.asBlob, sent.size, sent.modified.nanoseconds,
             ]
         )
     }

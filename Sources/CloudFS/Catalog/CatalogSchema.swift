@@ -50,6 +50,9 @@ enum CatalogSchema {
         migrator.registerMigration("13") { database in
             try database.execute(sql: thirteenth)
         }
+        migrator.registerMigration("14") { database in
+            try database.execute(sql: fourteenth)
+        }
         return migrator
     }
 
@@ -285,5 +288,45 @@ enum CatalogSchema {
     /// Who renames a folder asks whether anything in it is held back, which seldom anything is.
     private static let thirteenth = """
         CREATE INDEX outbox_held ON outbox(item) WHERE is_held = 1;
+        """
+
+    /// What was written on items here and not sent while the cloud had them, and who may be those;
+    /// which requests sent no bytes.
+    private static let fourteenth = """
+        CREATE TABLE bequest (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            item INTEGER NOT NULL,
+            document BLOB NOT NULL CHECK (length(document) = 16),
+            kind INTEGER NOT NULL,
+            name BLOB NOT NULL,
+            content_version TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            permissions INTEGER NOT NULL,
+            modified INTEGER NOT NULL,
+            base_modified INTEGER NOT NULL,
+            is_sketch INTEGER NOT NULL CHECK (is_sketch IN (0, 1)),
+            since INTEGER NOT NULL
+        );
+        CREATE INDEX bequest_document ON bequest(document);
+        CREATE INDEX bequest_content ON bequest(content_version);
+        CREATE TABLE bequest_attribute (
+            bequest INTEGER NOT NULL REFERENCES bequest(id) ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            base BLOB,
+            value BLOB,
+            PRIMARY KEY (bequest, name)
+        ) WITHOUT ROWID;
+        CREATE TABLE heir (
+            item INTEGER PRIMARY KEY REFERENCES item(id) ON DELETE CASCADE,
+            document BLOB CHECK (length(document) = 16),
+            original INTEGER REFERENCES item(id) ON DELETE CASCADE,
+            since INTEGER NOT NULL,
+            CHECK ((document IS NULL) <> (original IS NULL))
+        );
+        CREATE INDEX heir_document ON heir(document) WHERE document IS NOT NULL;
+        CREATE INDEX heir_original ON heir(original) WHERE original IS NOT NULL;
+        CREATE INDEX item_unsent ON item(id) WHERE metadata_changed = 1;
+        ALTER TABLE sent ADD COLUMN is_metadata INTEGER NOT NULL DEFAULT 0
+            CHECK (is_metadata IN (0, 1));
         """
 }

@@ -31,6 +31,10 @@ public struct RemoteItem: Sendable, Equatable {
     ///
     /// Its metadata token is then the beginning of the full one.
     public var isSketch: Bool
+    /// Whether the document's identity is stored with the item.
+    ///
+    /// If not, it is made of its place, or only unknown yet, and says nothing of an item elsewhere.
+    public var isIdentified: Bool
 
     public init(
         id: RemoteID,
@@ -42,7 +46,8 @@ public struct RemoteItem: Sendable, Equatable {
         version: ItemVersion,
         linkTarget: [UInt8]? = nil,
         attributes: [String: [UInt8]] = [:],
-        isSketch: Bool = false
+        isSketch: Bool = false,
+        isIdentified: Bool = true
     ) {
         self.id = id
         self.documentID = documentID
@@ -54,6 +59,7 @@ public struct RemoteItem: Sendable, Equatable {
         self.linkTarget = linkTarget
         self.attributes = attributes
         self.isSketch = isSketch
+        self.isIdentified = isIdentified
     }
 }
 

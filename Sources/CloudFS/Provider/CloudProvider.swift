@@ -195,6 +195,12 @@ public protocol CloudProvider: Sendable {
             -> Void
     ) async throws(CloudFSError) -> RemoteItem?
 
+    /// Whether two versions of one file are known to differ in their bytes.
+    ///
+    /// Else their content tokens may differ all the same: in some clouds these change with what is
+    /// written on a file, too.
+    func provesOtherBytes(_ version: ItemVersion, than other: ItemVersion) -> Bool
+
     /// The digest of one version's content, or `nil` if the provider has none.
     func digest(
         of path: RemotePath,
@@ -269,6 +275,10 @@ extension CloudProvider {
     public func plainName(of name: ItemName) -> ItemName { name }
 
     public func noteUse() {}
+
+    public func provesOtherBytes(_ version: ItemVersion, than other: ItemVersion) -> Bool {
+        false
+    }
 
     public func announce(_ path: RemotePath) async {}
 

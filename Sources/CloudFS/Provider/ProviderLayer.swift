@@ -87,6 +87,10 @@ extension ProviderLayer {
         try await self.base.upload(source, to: path, replacing: base)
     }
 
+    public func provesOtherBytes(_ version: ItemVersion, than other: ItemVersion) -> Bool {
+        base.provesOtherBytes(version, than: other)
+    }
+
     public func digest(
         of path: RemotePath,
         version: ItemVersion

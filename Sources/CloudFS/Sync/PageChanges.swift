@@ -26,6 +26,8 @@ struct PageChanges {
     var result = Outcome()
     /// Whether names changed on the way, other than by new items.
     private var hasRearranged = false
+    /// What was written here on something that may be among the entries.
+    private var unsent: UnsentFiles?
 
     private var reader: CatalogReader { writer.reader }
 
@@ -184,6 +186,31 @@ struct PageChanges {
             try reader.effectivePolicy(of: id) != .excluded
         else { return }
         let record = try reader.existing(id)
+        let undecided = result.contents.count
+        try update(record, base, to: remote, isPinned: isPinned)
+        // Whose it is shows when its content is decided.
+        guard result.contents.count == undecided, try reader.name(of: id) != nil else { return }
+        let (wasSketch, isOther) = (
+            base.version.isSketch, base.version.content != remote.version.content
+        )
+        guard wasSketch || isOther else { return }
+        // It was this document here before.
+        if remote.isIdentified, record.item.documentID == remote.documentID { return }
+        if isOther { try writer.forgetHeir(id) }
+        if !remote.isSketch, wasSketch || remote.isIdentified {
+            try applier.identify(id, as: remote, writer)
+            result.changes.append(.state(id))
+        }
+        try inherit(id, remote)
+    }
+
+    private mutating func update(
+        _ record: ItemRecord,
+        _ base: BaseRecord,
+        to remote: RemoteItem,
+        isPinned: Bool
+    ) throws {
+        let id = record.id
         let isDeleted = try reader.name(of: id) == nil
         guard record.item.kind == .file else {
             // Another target is an edit, which beats a deletion.
@@ -205,10 +232,6 @@ struct PageChanges {
             try writer.setBase(self.base(of: id, remote))
         case .applyMetadata:
             try applyMetadata(remote, to: id)
-            if base.version.isSketch, try reader.item(withDocument: remote.documentID) == nil {
-                try writer.setDocument(remote.documentID, of: id)
-                result.changes.append(.state(id))
-            }
             try writer.setBase(self.base(of: id, remote))
         case .restore:
             try restore(record, as: remote, isPinned: isPinned)
@@ -311,9 +334,10 @@ struct PageChanges {
     /// Takes what the cloud has for the item that was made here.
     private mutating func takeFor(_ local: ItemRecord, _ remote: RemoteItem) throws {
         try writer.setBase(base(of: local.id, remote))
-        try writer.setDocument(remote.documentID, of: local.id)
+        try applier.identify(local.id, as: remote, writer)
         result.changes.append(.state(local.id))
         try applyMetadata(remote, to: local.id)
+        try inherit(local.id, remote)
     }
 
     /// Gives the local item under the name a conflict name, so that the remote one gets it.
@@ -341,6 +365,14 @@ struct PageChanges {
         if isPinned, remote.kind == .file { result.hasWanted = true }
         if remote.kind == .folder { result.unlisted.append(id) }
         result.changes.append(.entryAppeared(parent: folder, name: remote.name))
+        try inherit(id, remote)
+    }
+
+    /// Hands on what was written here on an item that another device has moved to this place.
+    private mutating func inherit(_ id: ItemID, _ remote: RemoteItem) throws {
+        let unsent = try unsent ?? reader.unsentFiles()
+        self.unsent = unsent
+        result.changes += try applier.inherit(remote, as: id, from: unsent, writer)
     }
 
     private func base(of id: ItemID, _ remote: RemoteItem) -> BaseRecord {

@@ -20,7 +20,7 @@ extension RemoteApplier {
         _ writer: CatalogWriter
     ) throws -> ItemID {
         // Two objects with one document id are a copy: the second is a document of its own.
-        let isKnown = try writer.reader.hasItem(withDocument: remote.documentID)
+        let isKnown = try writer.reader.holder(of: remote.documentID) != nil
         var metadata = remote.metadata
         if let owner = options.owner { (metadata.userID, metadata.groupID) = owner }
         var new = NewItem(container: container, kind: remote.kind, metadata: metadata)
@@ -33,6 +33,8 @@ extension RemoteApplier {
         let place = place ?? Place(parent: folder, name: remote.name)
         try writer.addName(place.name.bytes, in: place.parent, to: id)
         try writer.setBase(BaseRecord(of: id, in: folder, remote))
+        // Or the other half of a move.
+        if isKnown { try noteHeir(id, remote, writer) }
         if isPinned, remote.kind == .file { try writer.setWanted(true, of: id) }
         return id
     }
@@ -254,13 +256,12 @@ extension RemoteApplier {
             try writer.clearNewer(of: id)
             // While a program may write, a crash must find the item dirty.
             if !isWritten { try writer.markClean(id) }
-            if try writer.reader.item(withDocument: remote.documentID) == nil {
-                try writer.setDocument(remote.documentID, of: id)
-            }
+            try identify(id, as: remote, writer)
             let now = files.clocks.now()
             // What was written has moved the time of change for whoever has looked.
             if hadUnsavedChange { try writer.touch(id, at: now) }
             try writer.takeOverMetadata(of: remote, for: id, isSame: true, at: now)
+            _ = try inherit(remote, as: id, writer)
         }
         guard isStored != nil else { return nil }
         state.base = base
@@ -292,8 +293,11 @@ extension RemoteApplier {
             try writer.setSize(remote.size, of: id)
             let now = files.clocks.now()
             try writer.touch(id, at: now)
-            try writer.takeOverMetadata(of: remote, for: id, at: now)
+            try writer.takeOverMetadata(of: remote, for: id, isReplaced: true, at: now)
             if let base { try writer.setBase(base) }
+            try writer.forgetHeir(id)
+            if remote.isIdentified { try identify(id, as: remote, writer) }
+            _ = try inherit(remote, as: id, writer)
             try writer.clearNewer(of: id)
             if try writer.reader.effectivePolicy(of: id) == .pinned {
                 try writer.setWanted(true, of: id)
@@ -319,12 +323,10 @@ extension RemoteApplier {
             try writer.markClean(id)
             try writer.dropContent(of: try writer.reader.existing(id))
             try writer.setSize(remote.size, of: id)
-            if try writer.reader.item(withDocument: remote.documentID) == nil {
-                try writer.setDocument(remote.documentID, of: id)
-            }
+            try identify(id, as: remote, writer)
             let now = files.clocks.now()
             try writer.touch(id, at: now)
-            try writer.takeOverMetadata(of: remote, for: id, at: now)
+            try writer.takeOverMetadata(of: remote, for: id, isReplaced: true, at: now)
             try writer.removeOwnerFile(id)
         }
         guard isStored != nil else { return nil }
@@ -355,6 +357,7 @@ extension RemoteApplier {
             try writer.moveName(of: id, to: free.bytes, in: place.parent)
             try writer.removeBase(of: id)
             try writer.setDocument(.random(), of: id)
+            try writer.forgetHeir(id)
             try writer.enqueue(id, notBefore: now)
             let winner = try adopt(
                 remote,
@@ -367,6 +370,7 @@ extension RemoteApplier {
             if place.parent != folder || place.name != remote.name {
                 try writer.enqueue(winner, notBefore: now)
             }
+            _ = try inherit(remote, as: winner, writer)
             return [
                 .entryReplaced(parent: place.parent, name: place.name),
                 .entryAppeared(parent: place.parent, name: free), .attributes(id),

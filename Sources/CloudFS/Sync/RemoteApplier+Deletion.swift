@@ -170,26 +170,56 @@ extension RemoteApplier {
         in above: [BaseRecord]
     ) throws(CloudFSError) -> [ItemChange]? {
         let id = known.item
-        let (name, dropped) = try catalog.write { writer -> (NameRecord?, DroppedTree?) in
+        let unlinked = try catalog.write { writer -> (DroppedTree, [ItemChange])? in
             let record = try writer.reader.existing(id)
             guard try writer.reader.isKnown(known, in: above), !record.isTreeChanged else {
-                return (nil, nil)
+                return nil
             }
             let dropped = try packages.drop(record, writer)
-            let name = try writer.reader.name(of: id)
-            try writer.removeName(of: id)
-            try writer.removeBase(of: id)
-            try writer.dequeue(id)
-            return (name, dropped)
+            return (dropped, try takeAway(record, known, writer))
         }
-        guard let dropped else { return nil }
+        guard let (dropped, changes) = unlinked else { return nil }
         packages.forget(dropped.members)
         state.isUnlinked = true
         state.loseBase()
+        return changes
+    }
+
+    /// Takes an item's name and place away; what was written on it waits for whatever turns out to
+    /// be the item.
+    private func takeAway(
+        _ record: ItemRecord,
+        _ known: BaseRecord,
+        _ writer: CatalogWriter
+    ) throws -> [ItemChange] {
+        let name = try writer.reader.name(of: record.id)
+        try writer.removeName(of: record.id)
+        try writer.removeBase(of: record.id)
+        try writer.dequeue(record.id)
+        // Else it was deleted here as well.
         guard let name else { return [] }
-        return [
-            .entryVanished(parent: name.parent, name: try ItemName(name.name), item: id)
-        ]
+        return try [
+            .entryVanished(
+                parent: name.parent,
+                name: ItemName(name.name),
+                item: record.id
+            )
+        ] + bequeath(record, known, writer)
+    }
+
+    /// Keeps what was written on an item that is gone for whatever turns out to be it.
+    private func bequeath(
+        _ record: ItemRecord,
+        _ known: BaseRecord,
+        _ writer: CatalogWriter
+    ) throws -> [ItemChange] {
+        guard record.hasChangedMetadata else { return [] }
+        let heir = try writer.bequeath(record, known, at: files.clocks.now())
+        logger.debug(
+            "what was written on an item that is gone waits for it",
+            metadata: ["item.id": "\(record.id)", "heir.id": "\(heir?.rawValue ?? 0)"]
+        )
+        return heir.map { [.attributes($0)] } ?? []
     }
 
     /// A folder stays, as a new one, if something in it exists only here.
@@ -203,19 +233,15 @@ extension RemoteApplier {
             guard try reader.isKnown(known, in: above) else { return nil }
             // What is being sent into it makes it anew, or not: then it is missed again.
             guard try reader.sent(into: id) == nil else { return nil }
-            let name = try reader.name(of: id)
-            try writer.removeBase(of: id)
             if try reader.hasChildren(id) || reader.hasBases(in: id) {
+                let heir = try bequeath(try reader.existing(id), known, writer)
+                try writer.removeBase(of: id)
                 try writer.enqueue(id, notBefore: now)
-                return try nameAnew(id, writer)
+                return try heir + nameAnew(id, writer)
             }
-            try writer.removeName(of: id)
-            try writer.dequeue(id)
+            let changes = try takeAway(try reader.existing(id), known, writer)
             try writer.erase(id)
-            guard let name else { return [] }
-            return [
-                .entryVanished(parent: name.parent, name: try ItemName(name.name), item: id)
-            ]
+            return changes
         }
     }
 }

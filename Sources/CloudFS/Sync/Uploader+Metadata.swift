@@ -5,6 +5,7 @@ extension Uploader {
     /// version that differs by it.
     ///
     /// - Returns: What is known of the item then.
+    /// - Throws: `cancelled` if that is not what the cloud has, as something is being sent there.
     func learned(
         _ id: ItemID,
         _ facts: OutboxFacts
@@ -14,11 +15,19 @@ extension Uploader {
         else { return facts }
         let remote = try await provider.item(at: path)
         if let folder = try await applier.learn(remote, of: id) { feed.hint([folder]) }
-        return try await pool.engine {
-            try self.catalog.read {
-                try OutboxFacts(of: id, in: $0, isIgnored: self.isIgnored) ?? facts
+        let (learned, isKept) = try await pool.engine {
+            try self.catalog.read { reader in
+                let learned = try OutboxFacts(of: id, in: reader, isIgnored: self.isIgnored)
+                // Nothing is stored of what is in a folder that was removed here.
+                return (learned ?? facts, try base.parent.map { try reader.isKept($0) } ?? true)
             }
         }
+        if isKept, let known = learned.base?.version, known.content == remote.version.content,
+            known.metadata != remote.knownVersion.metadata
+        {
+            throw CloudFSError(.cancelled, "what is written on it is not known yet", item: id)
+        }
+        return learned
     }
 
     func updateMetadata(
@@ -37,6 +46,7 @@ extension Uploader {
             to: parent,
             base.name,
             from: base,
+            isMetadata: true,
             document: item.documentID,
             size: base.size,
             modified: item.metadata.modified

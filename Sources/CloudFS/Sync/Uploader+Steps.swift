@@ -105,6 +105,7 @@ extension Uploader {
                     at: self.clocks.now()
                 )
                 if isSame {
+                    try writer.forgetHeir(id)
                     // A folder made here has no children that this machine does not know.
                     try writer.setListed(true, of: id)
                     if facts.attributes.isEmpty {
@@ -335,6 +336,8 @@ extension Uploader {
                     at: self.clocks.now()
                 )
                 if isSame {
+                    // The cloud has its own identity now.
+                    try writer.forgetHeir(file.id)
                     if isFinal {
                         try writer.markClean(file.id)
                         if let length { try writer.setSize(length, of: file.id) }

@@ -79,7 +79,10 @@ extension Uploader {
             "the cloud has what was sent before",
             metadata: ["item.id": "\(id)", "path": "\(path)"]
         )
-        if facts.lacks(sent, isOpen: files.live(id) != nil) {
+        let isOpen = files.live(id) != nil
+        var isBehind = facts.lacks(sent, isOpen: isOpen)
+        if !isBehind { isBehind = try await hasOtherBytes(outcome.item, than: sent, facts) }
+        if isBehind {
             try await forget(sent)
             feed.hint([sent.parent])
         } else {
@@ -205,6 +208,22 @@ extension Uploader {
 }
 
 extension Uploader {
+    /// Whether somebody has written a file since a request wrote on it, which sent no bytes: a
+    /// listing compares the two versions.
+    private func hasOtherBytes(
+        _ remote: RemoteItem,
+        than sent: SentRecord,
+        _ facts: OutboxFacts
+    ) async throws(CloudFSError) -> Bool {
+        guard sent.isMetadata, facts.facts.kind == .file else { return false }
+        let known = try await pool.engine {
+            // A save may have the place by now.
+            try self.catalog.read { try facts.base ?? $0.base(named: sent.name, in: sent.parent) }
+        }
+        guard let known else { return true }
+        return provider.provesOtherBytes(remote.version, than: known.version)
+    }
+
     /// A file whose bytes a power failure took after they were sent is as long as the cloud's.
     private func follow(_ base: BaseRecord, _ writer: CatalogWriter) throws {
         let item = try writer.reader.existing(base.item).item

@@ -293,7 +293,8 @@ struct EmbeddedFoundItem: Sendable {
                 metadata: status.metadata,
                 version: status.version,
                 linkTarget: target,
-                attributes: found.attributes
+                attributes: found.attributes,
+                isIdentified: found.documentID != nil
             )
         }
         throw EmbeddedFailure(call: "fstat", errorNumber: EBUSY)

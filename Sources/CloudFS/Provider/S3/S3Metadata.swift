@@ -161,6 +161,11 @@ enum S3Metadata {
         return attributes
     }
 
+    /// Whether a document's identity is stored.
+    static func isIdentified(_ headers: [String: String]) -> Bool {
+        headers["cloudfs-id"].flatMap { DocumentID($0) } != nil
+    }
+
     /// The stored identity, or one that every device derives alike.
     ///
     /// Those of one folder begin alike: catalogs keep them together, and a listing changes few

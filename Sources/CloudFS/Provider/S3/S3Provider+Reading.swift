@@ -54,6 +54,7 @@ extension S3Provider {
             key: head.object.key,
             container: identity
         )
+        item.isIdentified = S3Metadata.isIdentified(head.userMetadata)
         guard kind == .symlink else { return item }
         guard (1...Self.longestTarget).contains(head.object.size) else {
             item.kind = .file
@@ -88,7 +89,8 @@ extension S3Provider {
             size: object.size,
             metadata: S3Metadata.metadata([:], kind: .file, lastModified: object.lastModified),
             version: Self.version(of: object),
-            isSketch: true
+            isSketch: true,
+            isIdentified: false
         )
     }
 
@@ -106,7 +108,8 @@ extension S3Provider {
             ),
             // A listing says nothing of what is written on a folder.
             version: ItemVersion(content: Self.folderToken, metadata: ""),
-            isSketch: true
+            isSketch: true,
+            isIdentified: false
         )
     }
 
@@ -137,6 +140,7 @@ extension S3Provider {
             key: head.object.key,
             container: identity
         )
+        folder.isIdentified = S3Metadata.isIdentified(head.userMetadata)
         folder.version.metadata = Self.version(of: head).metadata
         return folder
     }
@@ -181,6 +185,12 @@ extension S3Provider {
         return isInParts
             ? head.object.size == byteCount(version)
             : Self.version(of: head.object).content == version.content
+    }
+
+    func provesOtherBytes(_ version: ItemVersion, than other: ItemVersion) -> Bool {
+        let tags = [version, other].map(Self.entityTag)
+        return rules.tagsAreDigests && version.content != other.content
+            && !tags.contains { $0.contains("-") }
     }
 
     /// `nil` for a version that is known from a listing only.
