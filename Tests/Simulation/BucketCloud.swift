@@ -10,6 +10,7 @@ final class BucketCloud: SimulatedCloud {
         var server: FakeS3Direct
         /// The bytes of every version that there ever was.
         var history: [String: [UInt8]] = [:]
+        var blindWrites = BlindWrites()
     }
 
     private let state: Mutex<State>
@@ -23,7 +24,12 @@ final class BucketCloud: SimulatedCloud {
     // MARK: - Devices
 
     func access(for visitor: Visitor) throws -> Access {
-        let wire = SimulatedWire(to: self, over: visitor.link, trace: visitor.trace)
+        let wire = SimulatedWire(
+            of: visitor.device,
+            to: self,
+            over: visitor.link,
+            trace: visitor.trace
+        )
         let client = S3Client(
             endpoint: try S3Endpoint.parse(
                 url: "http://127.0.0.1:9",
@@ -53,22 +59,77 @@ final class BucketCloud: SimulatedCloud {
     /// How often everything is compared: a record of the journal may be lost.
     private static let scanInterval = Duration.seconds(60)
 
+    /// What a device knows when it sends a request.
+    struct Sending: Sendable {
+        var memory: BlindWrites.Memory
+        var moment: Timestamp
+    }
+
+    func beginSending(by device: String) -> Sending {
+        state.withLock { state in
+            Sending(memory: state.blindWrites.memory(of: device), moment: state.server.now)
+        }
+    }
+
+    /// An answer, and what a device that hears it has seen then.
+    struct Told: Sendable {
+        var answer: FakeS3Direct.Answer
+        var seen: BlindWrites.Memory
+    }
+
+    func note(_ told: Told, by device: String) {
+        state.withLock { $0.blindWrites.note(told.seen, by: device) }
+    }
+
     /// One request, all of it or nothing.
     func perform(
         _ method: String,
         _ target: String,
         headers: [(name: String, value: String)],
-        body: [UInt8]
-    ) -> FakeS3Direct.Answer {
-        state.withLock { state in
+        body: [UInt8],
+        _ sending: Sending
+    ) -> Told {
+        let key = Self.key(target)
+        let source = headers.first { $0.name.lowercased() == "x-amz-copy-source" }
+            .flatMap { Self.key($0.value) }
+        return state.withLock { state in
+            let before = BlindWrites.Sight(key.flatMap { state.server.object($0) })
             let answer = state.server.perform(method, target, headers: headers, body: body)
             if method == "PUT", answer.status == 200, !body.isEmpty {
                 let tag = answer.headers.first { $0.name == "ETag" }?.value.filter { $0 != "\"" }
                 if let tag { state.history["\(tag):\(body.count)"] = body }
             }
-            return answer
+            var seen: BlindWrites.Memory = [:]
+            if let key, [200, 204, 206, 404].contains(answer.status) {
+                let after = BlindWrites.Sight(state.server.object(key))
+                let lost = state.blindWrites.compare(
+                    before,
+                    after,
+                    known: sending.memory[key],
+                    sent: sending.moment
+                )
+                if !lost.isEmpty {
+                    Trace.note("cloud", "\(key.text) has no \(lost.sorted()) any more")
+                }
+                seen[key] = (after, state.server.now)
+            }
+            if let source, answer.status == 200, source != key {
+                seen[source] = (BlindWrites.Sight(state.server.object(source)), state.server.now)
+            }
+            return Told(answer: answer, seen: seen)
         }
     }
+
+    /// The key of a path in the bucket; `nil` for the bucket itself.
+    private static func key(_ path: String) -> FakeS3Key? {
+        let path = path.prefix { $0 != "?" }.drop { $0 == "/" }
+        guard let slash = path.firstIndex(of: "/"),
+            let key = URIEncoding.decode(path[path.index(after: slash)...].utf8), !key.isEmpty
+        else { return nil }
+        return FakeS3Key(key)
+    }
+
+    var excusedMarks: Set<String> { state.withLock { $0.blindWrites.marks } }
 
     // MARK: - What it has
 

@@ -27,9 +27,6 @@ final class Program: Sendable {
         var removesTrees: Bool
         /// Whether attributes are written, and nothing is removed or replaced.
         var leavesMarks: Bool
-        /// Whether such programs move things: what is written on an item that another device moves
-        /// at that time is lost where nothing but its place tells what an item is.
-        var moves: Bool
     }
 
     init(

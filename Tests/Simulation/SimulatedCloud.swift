@@ -16,6 +16,9 @@ protocol SimulatedCloud: Sendable {
 
     /// The bytes of a version that it has or had; `nil` if there never was such a one.
     func bytes(ofVersion content: String) -> [UInt8]?
+
+    /// Attributes that may be lost, as nothing could tell the device that overwrote them.
+    var excusedMarks: Set<String> { get }
 }
 
 /// A process that speaks to a cloud.

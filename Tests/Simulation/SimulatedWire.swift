@@ -8,16 +8,19 @@ import Synchronization
 
 /// The requests of one running device to a bucket's server, over its link.
 final class SimulatedWire: HTTPWire {
+    private let device: String
     private let cloud: BucketCloud
     private let link: NetworkLink
     private let hasEnded = Atomic(false)
     private let trace: @Sendable (@autoclosure () -> String) -> Void
 
     init(
+        of device: String,
         to cloud: BucketCloud,
         over link: NetworkLink,
         trace: @escaping @Sendable (@autoclosure () -> String) -> Void
     ) {
+        self.device = device
         self.cloud = cloud
         self.link = link
         self.trace = trace
@@ -34,6 +37,7 @@ final class SimulatedWire: HTTPWire {
         var target: String
         var headers: [(name: String, value: String)]
         var body: [UInt8] = []
+        var sending: BucketCloud.Sending
 
         var text: String { "\(method) \(target)" }
     }
@@ -44,7 +48,8 @@ final class SimulatedWire: HTTPWire {
         var message = Message(
             method: request.method.rawValue,
             target: Self.target(of: request.url),
-            headers: [("host", "127.0.0.1:9")] + request.headers.map { ($0.name, $0.value) }
+            headers: [("host", "127.0.0.1:9")] + request.headers.map { ($0.name, $0.value) },
+            sending: cloud.beginSending(by: device)
         )
         try await connect(message)
         message.body = try await body(of: request, message)
@@ -55,12 +60,12 @@ final class SimulatedWire: HTTPWire {
             try await breakOff("\(message.text): the request is lost")
         case .requestLate:
             link.drift(after: .milliseconds(500 + link.draw(20_000))) { [self, message] in
-                let status = perform(message).status
+                let status = perform(message).answer.status
                 trace("\(message.text): arrives late, \(status)")
             }
             try await breakOff("\(message.text): the request is late")
         case .answerLost:
-            let status = perform(message).status
+            let status = perform(message).answer.status
             try await breakOff("\(message.text): \(status), and the answer is lost")
         case .requestTwice:
             // No connection carries a request twice; a server that has trouble may do what it
@@ -75,9 +80,11 @@ final class SimulatedWire: HTTPWire {
             )
         case .delivered: break
         }
-        let answer = perform(message)
+        let told = perform(message)
+        let answer = told.answer
         trace("\(message.text): \(answer.status)")
         try await travel(message)
+        cloud.note(told, by: device)
         return HTTPClientResponse(
             status: HTTPResponseStatus(statusCode: answer.status),
             headers: HTTPHeaders(answer.headers.map { ($0.name, $0.value) }),
@@ -85,12 +92,13 @@ final class SimulatedWire: HTTPWire {
         )
     }
 
-    private func perform(_ message: Message) -> FakeS3Direct.Answer {
+    private func perform(_ message: Message) -> BucketCloud.Told {
         cloud.perform(
             message.method,
             message.target,
             headers: message.headers,
-            body: message.body
+            body: message.body,
+            message.sending
         )
     }
 

@@ -65,8 +65,7 @@ final class Story: Sendable {
             longestRest: [.milliseconds(20), .seconds(1), .seconds(5)][draw(3)],
             blockByteCount: draw(12) == 0 ? 32 << 10 : 16,
             removesTrees: simulation.seed >= Self.firstRemovingTrees,
-            leavesMarks: hasMarks,
-            moves: traits.hasStableIDs && !isBucket
+            leavesMarks: hasMarks
         )
         var devices: [Device] = []
         var programs: [Program] = []

@@ -39,6 +39,8 @@ final class TreeCloud: SimulatedCloud {
         state.withLock { tree in tree.nodes.values.filter { $0.kind == .file }.map(\.bytes) }
     }
 
+    var excusedMarks: Set<String> { [] }
+
     func bytes(ofVersion content: String) -> [UInt8]? {
         state.withLock { $0.history[content] }
     }

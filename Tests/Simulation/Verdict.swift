@@ -164,8 +164,13 @@ struct Verdict {
         }
         let marks = ledger.marks
         ledger.count("marks", marks.count)
+        let excused = story.cloud.excusedMarks
         for (mark, place) in marks.sorted(by: { $0.key < $1.key }) where !kept.contains(mark) {
-            ledger.find("\(mark) is lost; it was written on \(place)")
+            if excused.contains(mark) {
+                ledger.count("marks overwritten", 1)
+            } else {
+                ledger.find("\(mark) is lost; it was written on \(place)")
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-import CloudFS
+public import CloudFS
 import NIOCore
 
 /// The server without its connections: each request is one call, which happens whole.
@@ -18,6 +18,9 @@ public struct FakeS3Direct: Sendable {
         store.settings = settings
         store.buckets[Self.bucket] = FakeS3Bucket()
     }
+
+    /// What the server's clock shows.
+    public var now: Timestamp { store.now }
 
     /// - Parameter target: Path and query as they are sent.
     public mutating func perform(
