@@ -299,8 +299,8 @@ extension CatalogWriter {
     ) throws -> Int64 {
         try execute(
             """
-            INSERT INTO bequest (item, document, kind, name, content_version, size, permissions, modified,
-                base_modified, is_sketch, since) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO bequest (item, document, kind, name, content_version, size, permissions,
+                modified, base_modified, is_sketch, since) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 record.id.rawValue, document.blob.asBlob, record.item.kind.rawValue,
