@@ -24,14 +24,13 @@ struct UnsentFiles: Sendable {
     fileprivate struct File {
         var item: ItemID
         var name: [UInt8]
-        var size: Int64
         /// Whether its identity is not known.
         var isSketch: Bool
     }
 
     fileprivate var byContent: [String: [File]] = [:]
     /// Whether there are bequests.
-    fileprivate var hasBequests = false
+    fileprivate(set) var hasBequests = false
 
     /// What a file of the cloud that was not known in its place may have been before.
     fileprivate func file(like remote: RemoteItem, before id: ItemID) -> ItemID? {
@@ -52,19 +51,18 @@ extension CatalogReader {
         var files = UnsentFiles(hasBequests: try hasBequests())
         let statement = try database.cachedStatement(
             sql: """
-                SELECT item.id, base.content_version, base.name, base.size, base.metadata_version
+                SELECT item.id, base.content_version, base.name, base.metadata_version
                 FROM item JOIN base ON base.item = item.id JOIN name ON name.item = item.id
                 WHERE item.metadata_changed = 1 AND item.kind = ? ORDER BY item.id DESC LIMIT ?
                 """
         )
         let arguments: [any StatementBinding] = [ItemKind.file.rawValue, Bequests.mostUnsent]
         try DatabaseRow.forEach(statement, arguments: arguments) { row in
-            let version = ItemVersion(content: row[1], metadata: row[4])
+            let version = ItemVersion(content: row[1], metadata: row[3])
             files.byContent[version.content, default: []].append(
                 UnsentFiles.File(
                     item: ItemID(row[0]),
                     name: row.bytes(2),
-                    size: row[3],
                     isSketch: version.isSketch
                 )
             )
@@ -77,10 +75,6 @@ extension CatalogReader {
         try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM bequest)")
         ) ?? false
-    }
-
-    func bequestCount() throws -> Int {
-        try DatabaseRow.value(database.cachedStatement(sql: "SELECT count(*) FROM bequest")) ?? 0
     }
 
     /// What an item of the cloud may have left in another place.
@@ -304,8 +298,8 @@ extension CatalogWriter {
             """,
             [
                 record.id.rawValue, document.blob.asBlob, record.item.kind.rawValue,
-                known.name.asBlob,
-                known.version.content, known.size, record.item.metadata.permissions,
+                known.name.asBlob, known.version.content, known.size,
+                record.item.metadata.permissions,
                 record.item.metadata.modified.nanoseconds, known.modified.nanoseconds,
                 known.version.isSketch, now.nanoseconds,
             ]

@@ -80,8 +80,12 @@ extension Uploader {
             metadata: ["item.id": "\(id)", "path": "\(path)"]
         )
         let isOpen = files.live(id) != nil
-        var isBehind = facts.lacks(sent, isOpen: isOpen)
-        if !isBehind { isBehind = try await hasOtherBytes(outcome.item, than: sent, facts) }
+        let isBehind =
+            if facts.lacks(sent, isOpen: isOpen) {
+                true
+            } else {
+                try await hasOtherBytes(outcome.item, than: sent, facts)
+            }
         if isBehind {
             try await forget(sent)
             feed.hint([sent.parent])

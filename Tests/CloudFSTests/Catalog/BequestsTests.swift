@@ -97,14 +97,14 @@ import Testing
 
     private func requireWritten(_ id: ItemID) throws {
         #expect(try value(of: id) == [1])
-        let (record, entry, left) = try fixture.catalog.read { reader in
-            (try reader.existing(id), try reader.outboxEntry(of: id), try reader.bequestCount())
+        let (record, entry, unsent) = try fixture.catalog.read { reader in
+            (try reader.existing(id), try reader.outboxEntry(of: id), try reader.unsentFiles())
         }
         #expect(record.item.metadata.permissions == 0o600)
         #expect(record.item.metadata.modified == Self.later)
         #expect(record.hasChangedMetadata)
         #expect(entry != nil)
-        #expect(left == 0)
+        #expect(!unsent.hasBequests)
     }
 
     enum Order: CaseIterable { case foundFirst, goneFirst }

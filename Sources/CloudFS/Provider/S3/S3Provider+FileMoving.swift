@@ -21,7 +21,7 @@ extension S3Provider {
         if isFolder {
             let isUnfinished = try await isMoving(from.folderKey, to: target.folderKey)
             if !isUnfinished {
-                noteGone(from.folderKey, target.folderKey, telling: hints)
+                noteEnded(from.folderKey, target.folderKey, telling: hints)
                 guard try await folder(from, as: name) != nil else { throw Self.notFound(source) }
                 try await requireFolder(destination.parent)
                 try await requireFree(destination, target)

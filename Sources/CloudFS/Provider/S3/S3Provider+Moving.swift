@@ -16,8 +16,8 @@ extension S3Provider {
         return hasEnded(key) ? false : try await exists(key)
     }
 
-    /// Notes that a move has ended whose last answer was lost.
-    func noteGone(_ source: [UInt8], _ target: [UInt8], telling hints: [ChangeHint]) {
+    /// Notes that a move has ended, if it was begun here and its last answer was lost.
+    func noteEnded(_ source: [UInt8], _ target: [UInt8], telling hints: [ChangeHint]) {
         let key = intentKey(source, target)
         if case .isUnderWay = ownMove(key) { noteMove(key, .hasEnded(hints)) }
     }
