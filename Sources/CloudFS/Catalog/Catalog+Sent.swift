@@ -14,15 +14,24 @@ struct SentRecord: Sendable, Equatable {
     /// Where it was before; `nil` for a new item.
     var baseParent: ItemID?
     var baseName: [UInt8]?
-    /// Whether it was moved there, not written.
-    var isMove: Bool
-    /// Whether what is written on it was sent, and none of its bytes.
-    var isMetadata: Bool
+    var kind: Kind
     /// The document's identity, length and time that were sent: together they tell this request's
     /// outcome from anybody else's.
     var document: DocumentID
     var size: Int64
     var modified: Timestamp
+
+    /// What the request does.
+    enum Kind: Sendable {
+        /// Makes the item, or gives it other bytes.
+        case content
+        /// Moves it there.
+        case move
+        /// Writes on it, and sends none of its bytes.
+        case metadata
+    }
+
+    var isMove: Bool { kind == .move }
 
     static let columns = """
         sent.item, sent.parent, sent.name, sent.base_parent, sent.base_name, sent.is_move,
@@ -34,8 +43,7 @@ struct SentRecord: Sendable, Equatable {
         to parent: ItemID,
         _ name: [UInt8],
         from base: BaseRecord?,
-        isMove: Bool = false,
-        isMetadata: Bool = false,
+        _ kind: Kind = .content,
         document: DocumentID,
         size: Int64 = 0,
         modified: Timestamp = Timestamp(nanoseconds: 0)
@@ -45,8 +53,7 @@ struct SentRecord: Sendable, Equatable {
         self.name = name
         baseParent = base?.parent
         baseName = base?.name
-        self.isMove = isMove
-        self.isMetadata = isMetadata
+        self.kind = kind
         self.document = document
         self.size = size
         self.modified = modified
@@ -66,8 +73,7 @@ struct SentRecord: Sendable, Equatable {
         name = row.bytes(2)
         baseParent = (row[3] as Int64?).map { ItemID($0) }
         baseName = row.blob(4)
-        isMove = row[5]
-        isMetadata = row[6]
+        kind = row[5] ? .move : row[6] ? .metadata : .content
         self.document = document
         size = row[8]
         modified = Timestamp(nanoseconds: row[9])
@@ -165,7 +171,8 @@ extension CatalogWriter {
             [
                 sent.item.rawValue, sent.parent.rawValue, sent.name.asBlob,
                 sent.baseParent?.rawValue, sent.baseName?.asBlob, sent.isMove,
-                sent.isMetadata, sent.document.blob.asBlob, sent.size, sent.modified.nanoseconds,
+                sent.kind == .metadata, sent.document.blob.asBlob, sent.size,
+                sent.modified.nanoseconds,
             ]
         )
     }

@@ -46,7 +46,7 @@ extension Uploader {
             to: parent,
             base.name,
             from: base,
-            isMetadata: true,
+            .metadata,
             document: item.documentID,
             size: base.size,
             modified: item.metadata.modified

@@ -131,7 +131,7 @@ extension Uploader {
             to: parent,
             name.bytes,
             from: base,
-            isMove: true,
+            .move,
             document: facts.record.item.documentID
         )
         defer { refreshBase(of: id) }

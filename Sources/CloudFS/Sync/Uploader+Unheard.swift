@@ -219,7 +219,7 @@ extension Uploader {
         than sent: SentRecord,
         _ facts: OutboxFacts
     ) async throws(CloudFSError) -> Bool {
-        guard sent.isMetadata, facts.facts.kind == .file else { return false }
+        guard sent.kind == .metadata, facts.facts.kind == .file else { return false }
         let known = try await pool.engine {
             // A save may have the place by now.
             try self.catalog.read { try facts.base ?? $0.base(named: sent.name, in: sent.parent) }
