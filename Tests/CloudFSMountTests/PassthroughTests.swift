@@ -397,6 +397,41 @@ struct PassthroughTests {
         }
     }
 
+    /// Its handles end with the drive, and not in the kernel, whether or not it could be mapped.
+    @Test func `what a program writes on after the drive was taken from it arrives`() async throws {
+        try await Self.with(.byKernel) { drive in
+            try await drive.run("cat file > /dev/null")
+            _ = try drive.start(
+                """
+                exec python3 -c '
+                import os, time
+                handle = os.open("file", os.O_WRONLY)
+                os.pwrite(handle, b"first", 0)
+                scratch = os.environ["SCRATCH"]
+                open(scratch + "/opened", "w").close()
+                while not os.path.exists(scratch + "/go"): time.sleep(0.01)
+                os.pwrite(handle, b"second", 10)
+                open(scratch + "/written", "w").close()
+                '
+                """
+            )
+            try await eventually("it is open") {
+                try await drive.run("ls \"$SCRATCH\"").contains("opened")
+            }
+            try await drive.drain()
+            try await drive.mount.stop()
+            let again = try await drive.again()
+            try await again.run("touch \"$SCRATCH/go\"")
+            try await eventually("it is written") {
+                try await again.run("ls \"$SCRATCH\"").contains("written")
+            }
+            try await eventually("the cloud has it", within: .seconds(20)) {
+                let bytes = again.cloud.bytes("file") ?? []
+                return String(decoding: bytes.prefix(16).suffix(6), as: UTF8.self) == "second"
+            }
+        }
+    }
+
     @Test(arguments: Reads.allCases)
     func `what is written on after the cloud got the same bytes arrives`(
         reads: Reads

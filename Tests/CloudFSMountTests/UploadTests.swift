@@ -163,6 +163,26 @@ struct UploadTests {
         }
     }
 
+    @Test(arguments: [[], ["--no-passthrough"]])
+    func `touch sends a time and no bytes`(arguments: [String]) async throws {
+        try await TestDrive.with(
+            arguments,
+            prepare: Filling { try $0.write("file", "old bytes") }
+        ) { drive in
+            try await drive.run("cat file")
+            let before = try drive.cloud.status("file").inode
+            try await drive.run("touch file; touch -d '2001-02-03 04:05:06.789 UTC' file")
+            try await eventually("the cloud has the time") {
+                try drive.cloud.status("file").modified == 981_173_106_789_000_000
+            }
+            try await drive.drain()
+            #expect(try drive.cloud.status("file").inode == before)
+            // What is written through such an open arrives as any other bytes do.
+            try await drive.run("printf new | dd of=file oflag=nonblock conv=notrunc status=none")
+            try await drive.untilCloudHas("file", "new bytes")
+        }
+    }
+
     @Test func `removals and renames arrive, of folders without sending their files again`()
         async throws
     {

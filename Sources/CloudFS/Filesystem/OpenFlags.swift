@@ -6,7 +6,8 @@ enum OpenFlags {
     static func isReadable(_ flags: Int32) -> Bool { flags & O_ACCMODE != O_WRONLY }
     static func access(_ flags: Int32) -> ContentAccess {
         guard isWritable(flags) else { return .reading }
-        return isReadable(flags) ? .readingAndWriting : .writing
+        guard !isReadable(flags) else { return .readingAndWriting }
+        return flags & O_NONBLOCK != 0 && !truncates(flags) ? .touching : .writing
     }
     static func appends(_ flags: Int32) -> Bool { flags & O_APPEND != 0 }
     static func truncates(_ flags: Int32) -> Bool { flags & O_TRUNC != 0 }

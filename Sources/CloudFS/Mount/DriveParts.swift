@@ -391,10 +391,12 @@ final class DriveParts: Sendable {
         }
     }
 
-    /// Stores what handles still hold, after the kernel let go of all of them.
+    /// Stores what handles still hold: the kernel has let go of all of them, or the drive of the
+    /// kernel, and programs may go on using them.
     func closeHandles() {
         filesystem.replaced.releaseAll()
         for handle in filesystem.handles.openFiles {
+            files.noteOutlived(handle.file)
             filesystem.release(handle.number)
         }
     }

@@ -57,8 +57,11 @@ final class OpenFile: Sendable {
         var isUntouched: Bool
         /// The version in the cloud that was opened, or sent.
         var agreed: String?
-        /// Whether programs can store into mappings, of which nobody hears; when one writes, the
-        /// kernel drops the attributes that it keeps.
+        /// Whether programs can write after their last handle: through mappings, or because the
+        /// drive was taken from them.
+        ///
+        /// Nobody hears of what is stored into a mapping; when one writes, the kernel drops the
+        /// attributes that it keeps.
         var isMappable = false
         /// Whether a mapping outlives all handles.
         var isMapped = false

@@ -4,6 +4,8 @@ import Synchronization
 enum ContentAccess: Sendable {
     case reading
     case writing
+    /// Writing without waiting, which is what `touch` asks for and hardly any program that writes.
+    case touching
     /// Nothing less can be mapped for storing into it.
     case readingAndWriting
 }
@@ -29,8 +31,11 @@ extension OpenFiles {
             let hasContent = state.generation != 0 || (forWriting && state.base == nil)
             // All of it may be here before it is flushed, and stored as resident: good for reading.
             let isHere = state.plan == nil || (!forWriting && state.plan?.isComplete == true)
+            // Bytes that the kernel may write count as changed, and would be sent for a new time.
+            let isTouched = access == .touching && !state.isDirty && state.base != nil
             state.isBackingDecided = true
-            guard passthrough.mode == .on, isHere, hasContent, !state.hasSetID else { return nil }
+            guard passthrough.mode == .on, isHere, hasContent, !state.hasSetID, !isTouched
+            else { return nil }
             state.backing = passthrough.register(try content(of: &state, id))
         }
         guard let backing = state.backing else { return nil }
@@ -90,6 +95,12 @@ extension OpenFiles {
     func adoptDirectWriters(of file: OpenFile) throws(CloudFSError) {
         guard file.state.withLock({ $0.direct == nil }) else { return }
         try adoptWriters(of: file.id)
+    }
+
+    /// Notes that a handle ends here which a program may have still: it can write afterwards, as
+    /// through a mapping.
+    func noteOutlived(_ file: OpenFile) {
+        file.state.withLock { $0.direct?.isMappable = true }
     }
 
     /// Looks whether programs have written since the last look.
@@ -154,15 +165,18 @@ extension OpenFiles {
         _ state: inout OpenFile.State,
         _ id: ItemID
     ) throws(CloudFSError) -> Bool {
-        guard state.direct != nil else { return true }
+        guard let direct = state.direct else { return true }
         try observe(&state, id)
-        // A descriptor of ours would look like a writer.
-        state.content = nil
-        guard store.isUnwritten(id, generation: state.generation) else {
-            setMapped(&state, id)
-            return false
+        // Where nobody could map it, nobody can write after the last handle.
+        if direct.isMappable {
+            // A descriptor of ours would look like a writer.
+            state.content = nil
+            guard store.isUnwritten(id, generation: state.generation) else {
+                setMapped(&state, id)
+                return false
+            }
+            try observe(&state, id)
         }
-        try observe(&state, id)
         if try isSent(state, id) { state.isDirty = false }
         setDirect(nil, &state, id)
         return true
