@@ -49,15 +49,17 @@ struct UnsentFiles: Sendable {
 extension CatalogReader {
     func unsentFiles() throws -> UnsentFiles {
         var files = UnsentFiles(hasBequests: try hasBequests())
+        // As an argument, the kind would have SQLite compile this each time: there are indexes for
+        // some kinds only.
         let statement = try database.cachedStatement(
             sql: """
                 SELECT item.id, base.content_version, base.name, base.metadata_version
                 FROM item JOIN base ON base.item = item.id JOIN name ON name.item = item.id
-                WHERE item.metadata_changed = 1 AND item.kind = ? ORDER BY item.id DESC LIMIT ?
+                WHERE item.metadata_changed = 1 AND item.kind = \(ItemKind.file.rawValue)
+                ORDER BY item.id DESC LIMIT ?
                 """
         )
-        let arguments: [any StatementBinding] = [ItemKind.file.rawValue, Bequests.mostUnsent]
-        try DatabaseRow.forEach(statement, arguments: arguments) { row in
+        try DatabaseRow.forEach(statement, arguments: [Bequests.mostUnsent]) { row in
             let version = ItemVersion(content: row[1], metadata: row[3])
             files.byContent[version.content, default: []].append(
                 UnsentFiles.File(

@@ -144,7 +144,7 @@ extension CatalogReader {
 
     /// Which request of the kernel changed the item, or the names in a folder, last.
     func lastRequest(of id: ItemID) throws -> Int64? {
-        try Int64.fetchOne(
+        try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT request FROM item WHERE id = ?"),
             arguments: [id.rawValue]
         )

@@ -81,11 +81,12 @@ extension CatalogReader {
 
     /// When the next row may be tried; `nil` when nothing waits.
     func nextOutboxTime() throws -> Timestamp? {
-        try Int64.fetchOne(
+        let moment: Int64? = try DatabaseRow.value(
             database.cachedStatement(
                 sql: "SELECT min(not_before) FROM outbox WHERE is_held = 0"
             )
-        ).map { Timestamp(nanoseconds: $0) }
+        )
+        return moment.map { Timestamp(nanoseconds: $0) }
     }
 
     func outboxTotals() throws -> OutboxTotals {

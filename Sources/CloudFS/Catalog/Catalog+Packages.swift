@@ -8,10 +8,11 @@ import GRDB
 extension CatalogReader {
     /// The package that an item is in; `nil` for packages themselves.
     func package(of id: ItemID) throws -> ItemID? {
-        try Int64.fetchOne(
+        let package: Int64? = try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT package FROM item WHERE id = ?"),
             arguments: [id.rawValue]
-        ).map { ItemID($0) }
+        )
+        return package.map { ItemID($0) }
     }
 
     /// Whether something can be put into a folder, or changed in it: not into a package whose tree

@@ -115,10 +115,11 @@ extension CatalogReader {
 
     /// When a person's program opened an item last.
     func opened(_ id: ItemID) throws -> Timestamp? {
-        try Int64.fetchOne(
+        let moment: Int64? = try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT opened FROM item WHERE id = ?"),
             arguments: [id.rawValue]
-        ).map { Timestamp(nanoseconds: $0) }
+        )
+        return moment.map { Timestamp(nanoseconds: $0) }
     }
 
     private func members(

@@ -22,8 +22,8 @@ final class Catalog: Sendable {
     private let shortWrites = Atomic(0)
     /// Since when one runs, in nanoseconds; 0 when none does.
     private let writingSince = Atomic<UInt64>(0)
-    /// For how long a transaction may run to be waited for, in nanoseconds: one that moves the log
-    /// into the database waits for the disk.
+    /// For how long a transaction may run to be waited for, in nanoseconds: one that has to move
+    /// the log into the database waits for the disk.
     private static let patience: UInt64 = 1_000_000
 
     /// Opens or creates the catalog at `path` and brings its schema up to date.
@@ -43,7 +43,7 @@ final class Catalog: Sendable {
                         PRAGMA temp_store = MEMORY;
                         PRAGMA cache_size = -4096;
                         PRAGMA journal_size_limit = 16777216;
-                        PRAGMA wal_autocheckpoint = 4096;
+                        PRAGMA wal_autocheckpoint = 0;
                         """
                 )
             }
@@ -118,10 +118,9 @@ final class Catalog: Sendable {
                 try Self.noting(database) {
                     let writer = CatalogWriter(database: database)
                     var value: Value?
-                    try database.inTransaction {
+                    try Self.inTransaction(database) {
                         writingSince.store(begin, ordering: .relaxed)
                         value = try body(writer)
-                        return .commit
                     }
                     guard let value else { preconditionFailure("a commit without its value") }
                     if writer.outcome.hasLeftovers { leftovers.raise() }
@@ -129,6 +128,24 @@ final class Catalog: Sendable {
                     return value
                 }
             }
+        }
+    }
+
+    /// Commits what `body` does, or undoes it if it throws.
+    ///
+    /// GRDB has SQLite compile what begins and ends a transaction each time, which takes a tenth of
+    /// the time of a short one.
+    private static func inTransaction(_ database: Database, _ body: () throws -> Void) throws {
+        try database.cachedStatement(sql: "BEGIN IMMEDIATE").run([])
+        do {
+            try body()
+            try database.cachedStatement(sql: "COMMIT").run([])
+        } catch {
+            // Some failures undo it themselves. GRDB ends this process if one is left.
+            if database.isInsideTransaction {
+                try? database.cachedStatement(sql: "ROLLBACK").run([])
+            }
+            throw error
         }
     }
 
@@ -169,6 +186,24 @@ final class Catalog: Sendable {
     private static func failure(_ what: String, _ number: Int32) -> CloudFSError {
         let reason = String(cString: strerror(number))
         return CloudFSError(.ofDisk(number) ?? .internalFailure, "\(what): \(reason)")
+    }
+
+    /// Raised when there is much in the log; `moveLog` is to be called then.
+    var isLogLong: Signal { connections.log.isLong }
+
+    /// Moves the log into the database, so that it begins anew.
+    ///
+    /// Others write meanwhile; only for the little that they added they have to wait.
+    func moveLog() throws(CloudFSError) {
+        try Self.converting("the log cannot be moved into the catalog") {
+            guard try connections.moveLog() else { return }
+            // SQLite flushes only a database that has everything.
+            let number = reserve.flushDatabase()
+            guard number == 0 else { throw Self.failure("the catalog cannot be flushed", number) }
+            note(1, isLong: true)
+            defer { note(-1, isLong: true) }
+            _ = try connections.writer.inDatabase { try connections.log.move($0) }
+        }
     }
 
     /// Gives back memory after much was read or written.

@@ -12,27 +12,32 @@ import Synchronization
 final class CatalogConnections: Sendable {
     private struct State {
         var idle: [DatabaseQueue] = []
+        var mover: DatabaseQueue?
         var isClosed = false
     }
 
     private static let mostReaders = 8
 
     let writer: DatabaseQueue
+    let log = CatalogLog()
     private let path: String
-    private let configuration: Configuration
+    /// Of connections that write, and of those that do not.
+    private let writing: Configuration
+    private let reading: Configuration
     private let state = Mutex(State())
     private let free = DispatchSemaphore(value: CatalogConnections.mostReaders)
 
     /// What holds for all connections of this process, and must be said before the first of them.
     ///
-    /// Memory is not counted: that takes a sixth of the time of storing a listing. And what
-    /// connections lock is in the memory of this process, which keeps others out of its databases:
-    /// a transaction needs no system call for each of its locks. GRDB opens with the system that is
-    /// SQLite's default.
+    /// Memory is not counted: that takes a sixth of the time of storing a listing. What connections
+    /// lock is in the memory of this process, which keeps others out of its databases, and what a
+    /// transaction adds to the log is written at once: no system calls for each lock and each page.
+    /// GRDB opens with the system that is SQLite's default.
     private static let settings: Void = {
         // Where SQLite is in use already it goes on counting, and is slower.
         _ = csqlite_leave_memory_uncounted()
-        sqlite3_vfs_register(sqlite3_vfs_find("unix-excl"), 1)
+        let code = csqlite_gather_log_writes()
+        precondition(code == SQLITE_OK, "SQLite takes no system of ours: \(code)")
     }()
 
     /// Opens or creates the database at `path`.
@@ -44,7 +49,9 @@ final class CatalogConnections: Sendable {
         var reading = configuration
         reading.readonly = true
         self.path = path
-        self.configuration = reading
+        self.writing = writing
+        self.reading = reading
+        writer.inDatabase { log.watch($0) }
     }
 
     /// Runs `body` in a transaction of its own, on one of the connections that read.
@@ -60,16 +67,37 @@ final class CatalogConnections: Sendable {
 
     private func take() throws -> DatabaseQueue {
         let idle = try state.withLock { state in
-            guard !state.isClosed else {
-                throw DatabaseError(resultCode: .SQLITE_MISUSE, message: "it is closed")
-            }
+            try Self.requireOpen(state)
             return state.idle.popLast()
         }
-        return try idle ?? DatabaseQueue(path: path, configuration: configuration)
+        return try idle ?? DatabaseQueue(path: path, configuration: reading)
+    }
+
+    private static func requireOpen(_ state: State) throws {
+        guard !state.isClosed else {
+            throw DatabaseError(resultCode: .SQLITE_MISUSE, message: "it is closed")
+        }
     }
 
     private func putBack(_ reader: DatabaseQueue) {
         state.withLock { $0.idle.append(reader) }
+    }
+
+    /// Moves the log into the database, beside those who read and write; called by one at a time.
+    ///
+    /// - Returns: Whether more was written since.
+    func moveLog() throws -> Bool {
+        log.noteAttempt()
+        let known = try state.withLock { state in
+            try Self.requireOpen(state)
+            return state.mover
+        }
+        let mover = try known ?? DatabaseQueue(path: path, configuration: writing)
+        try state.withLock { state in
+            try Self.requireOpen(state)
+            state.mover = mover
+        }
+        return try mover.inDatabase { try log.move($0) }
     }
 
     /// Gives back the memory in which connections that nobody uses keep pages of the database.
@@ -103,12 +131,12 @@ final class CatalogConnections: Sendable {
         guard isFirst else { return }
         for _ in 0..<Self.mostReaders { free.wait() }
         defer { for _ in 0..<Self.mostReaders { free.signal() } }
-        let readers = state.withLock { state in
-            defer { state.idle = [] }
-            return state.idle
+        let others = state.withLock { state in
+            defer { (state.idle, state.mover) = ([], nil) }
+            return state.idle + [state.mover].compactMap(\.self)
         }
         // The last connection moves the log into the database, which only one that writes can.
-        for reader in readers { try reader.close() }
+        for other in others { try other.close() }
         try writer.close()
     }
 }

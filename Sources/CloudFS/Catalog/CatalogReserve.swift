@@ -7,7 +7,8 @@ import Glibc
 /// They are taken behind the ends of the database and of its log, whose lengths stay. The log has
 /// room until SQLite moves it into the database and begins it anew.
 final class CatalogReserve: Sendable {
-    /// What SQLite's log grows to before that, in bytes: 4,096 pages and what is written meanwhile.
+    /// What SQLite's log grows to before that, in bytes: `CatalogLog.tooMuch` and what is written
+    /// meanwhile.
     private static let logByteCount: Int64 = 18 << 20
     /// What the database may grow by, in bytes.
     private static let databaseByteCount: Int64 = 4 << 20
@@ -25,6 +26,13 @@ final class CatalogReserve: Sendable {
 
     deinit {
         if database >= 0 { close(database) }
+    }
+
+    /// Has the disk store what was moved into the database.
+    ///
+    /// - Returns: 0, or the system's number of the error.
+    func flushDatabase() -> Int32 {
+        fdatasync(database) == 0 ? 0 : errno
     }
 
     /// Takes what is missing; where the disk has no room for it, or cannot do it, there is less.

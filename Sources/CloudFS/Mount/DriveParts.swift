@@ -340,6 +340,10 @@ final class DriveParts: Sendable {
                 await Sweeper(files: self.files, pool: self.pool, logger: self.logger).run()
             }
             group.addTask {
+                let catalog = self.filesystem.catalog
+                await LogMover(catalog: catalog, pool: self.pool, logger: self.logger).run()
+            }
+            group.addTask {
                 await WriterWatch(
                     files: self.files,
                     uploader: self.uploader,
