@@ -6,6 +6,10 @@
 
 int csqlite_leave_memory_uncounted(void) { return sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); }
 
+int csqlite_keep_log(sqlite3 *connection) {
+    return sqlite3_db_config(connection, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+}
+
 // MARK: - Write-ahead logs
 
 // What stands before each page in a log.
@@ -93,11 +97,15 @@ static int write_frame_part(Log *log, const void *bytes, int count, sqlite3_int6
 
 static int log_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 place) {
     Log *log = (Log *)file;
-    // The transaction that lost some of its bytes is not committed, whatever becomes of it.
-    if (log->lost >= 0 && place > log->lost) return SQLITE_IOERR_WRITE;
+    // The transaction that lost some of its bytes is not committed, whatever becomes of it: only
+    // what begins where it began, or before, goes on.
+    bool begins = place == 0 || count == frame_header;
+    if (log->lost >= 0 && !(begins && place <= log->lost)) return SQLITE_IOERR_WRITE;
     log->lost = -1;
     if (place == 0) {
         log->is_plain = false;
+        // What is gathered still was undone.
+        log->count = 0;
         return write_through(log, bytes, count, place);
     }
     bool is_page = place == log->page_place && count > frame_header && count <= capacity;

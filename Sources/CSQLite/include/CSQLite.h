@@ -9,6 +9,11 @@
 /// Returns SQLITE_MISUSE, and changes nothing, once SQLite is in use.
 int csqlite_leave_memory_uncounted(void);
 
+/// Has the log of a database stay as it is when this connection, the last one, is closed.
+///
+/// Returns SQLITE_OK, or why not.
+int csqlite_keep_log(sqlite3 *connection);
+
 /// Has SQLite open files by default as "unix-excl" does, but write what a transaction adds to a
 /// write-ahead log at once, when it is committed.
 ///

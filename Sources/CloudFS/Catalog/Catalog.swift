@@ -198,8 +198,12 @@ final class Catalog: Sendable {
         try Self.converting("the log cannot be moved into the catalog") {
             guard try connections.moveLog() else { return }
             // SQLite flushes only a database that has everything.
+            try flushLog()
             let number = reserve.flushDatabase()
-            guard number == 0 else { throw Self.failure("the catalog cannot be flushed", number) }
+            guard number == 0 else {
+                connections.writer.inDatabase { connections.log.keep($0) }
+                throw Self.failure("the catalog cannot be flushed", number)
+            }
             note(1, isLong: true)
             defer { note(-1, isLong: true) }
             _ = try connections.writer.inDatabase { try connections.log.move($0) }

@@ -1,3 +1,4 @@
+import CSQLite
 import GRDB
 import GRDBSQLite
 import Synchronization
@@ -18,6 +19,11 @@ final class CatalogLog: Sendable {
         var moved = 0
         /// From which length on it is to be moved.
         var limit = CatalogLog.enough
+        /// Whether the disk failed to store what was moved.
+        ///
+        /// What it has of that nobody knows: the log stays as it is, and the next process moves all
+        /// of it.
+        var isKept = false
     }
 
     /// Raised when the log is long enough to be moved.
@@ -25,7 +31,7 @@ final class CatalogLog: Sendable {
 
     /// From which length on it is moved, in pages; 10 MiB.
     static let enough = 2_560
-    /// From which length on whoever commits moves it; 16 MiB, for which `CatalogReserve` keeps room.
+    /// From which length on whoever commits moves it; 16 MiB, for which there is `CatalogReserve`.
     static let tooMuch = 4_096
     /// What is added to a log that could not be moved until that is tried again.
     private static let more = 512
@@ -51,15 +57,24 @@ final class CatalogLog: Sendable {
 
     private func didCommit(_ connection: SQLiteConnection?, length: Int) {
         let isLong = state.withLock { state in
-            state.length = length
             // It has begun anew.
+            if length <= state.length { state.limit = Self.enough }
             if length < state.moved { state.moved = 0 }
-            if length < Self.enough { state.limit = Self.enough }
-            return length >= state.limit
+            state.length = length
+            return length >= state.limit && !state.isKept
         }
         if isLong { self.isLong.raise() }
         // What fails here is said where it is moved beside those who write.
         if length >= Self.tooMuch { _ = move(connection) }
+    }
+
+    /// Has the log stay as it is, as the disk did not store what was moved.
+    ///
+    /// - Parameter writer: The connection that is closed last.
+    func keep(_ writer: Database) {
+        guard let connection = writer.sqliteConnection else { return }
+        state.withLock { $0.isKept = true }
+        _ = csqlite_keep_log(connection)
     }
 
     /// Puts off when it is to be moved next, if it is not moved now.
@@ -87,18 +102,21 @@ final class CatalogLog: Sendable {
 
     private func move(_ connection: SQLiteConnection?) -> CInt {
         moving.withLock { _ in
-            guard state.withLock({ $0.length >= Self.enough && $0.moved < $0.length }) else {
-                return SQLITE_OK
+            let length = state.withLock { state in
+                !state.isKept && state.moved < state.length ? state.length : 0
             }
+            guard length >= Self.enough else { return SQLITE_OK }
             var moved: CInt = 0
             let code = sqlite3_wal_checkpoint_v2(
                 connection,
-                nil,
+                "main",
                 SQLITE_CHECKPOINT_PASSIVE,
                 nil,
                 &moved
             )
-            if code == SQLITE_OK { state.withLock { $0.moved = Int(moved) } }
+            guard code == SQLITE_OK else { return code }
+            // None are moved of one that somebody has begun anew since.
+            state.withLock { $0.moved = moved > 0 ? Int(moved) : length }
             return code
         }
     }

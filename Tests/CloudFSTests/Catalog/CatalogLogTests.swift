@@ -1,5 +1,6 @@
 import CloudFSTestSupport
 import Foundation
+import GRDB
 import GRDBSQLite
 import Testing
 
@@ -121,6 +122,28 @@ import Testing
         #expect(try found.text("SELECT max(size) FROM item") == "\(rounds)")
     }
 
+    @Test func `a log that the disk did not store where it was moved stays for the next process`()
+        throws
+    {
+        let folder = try TemporaryDirectory()
+        let path = folder.path("database")
+        var configuration = Configuration()
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
+        let connections = try CatalogConnections(path: path, configuration)
+        try connections.writer.write { database in
+            try database.execute(sql: "CREATE TABLE piece AS SELECT zeroblob(12000000) AS bytes")
+        }
+        connections.writer.inDatabase { connections.log.keep($0) }
+        #expect(try !connections.moveLog())
+        try connections.close()
+        let sizes = try ["", "-wal"].map { suffix in
+            try FileManager.default.attributesOfItem(atPath: path + suffix)[.size] as? Int ?? 0
+        }
+        #expect(sizes[0] < 1 << 20 && sizes[1] > 12_000_000, "\(sizes)")
+        let found = try LogDatabase(path, through: "unix")
+        #expect(try found.text("SELECT length(bytes) FROM piece") == "12000000")
+    }
+
     /// How often this thread has called `write` and its like.
     private static var writeCalls: Int {
         get throws {
@@ -198,8 +221,8 @@ private struct LogStory {
     private(set) var spilled = 0
 
     static let digest = """
-        SELECT count(*) || ' ' || total(length(bytes)) || ' ' || total(unicode(hex(substr(bytes, -1))))
-        FROM piece
+        SELECT count(*) || ' ' || total(length(bytes)) || ' '
+            || total(unicode(hex(substr(bytes, -1)))) FROM piece
         """
 
     init(seed: UInt64) {
