@@ -196,18 +196,26 @@ final class Catalog: Sendable {
     /// Others write meanwhile; only for the little that they added they have to wait.
     func moveLog() throws(CloudFSError) {
         try Self.converting("the log cannot be moved into the catalog") {
-            guard try connections.moveLog() else { return }
-            // SQLite flushes only a database that has everything.
-            try flushLog()
-            let number = reserve.flushDatabase()
-            guard number == 0 else {
-                connections.writer.inDatabase { connections.log.keep($0) }
-                throw Self.failure("the catalog cannot be flushed", number)
+            guard !connections.log.isKept else {
+                throw CloudFSError(.internalFailure, "the disk did not store what was moved")
             }
-            note(1, isLong: true)
-            defer { note(-1, isLong: true) }
-            _ = try connections.writer.inDatabase { try connections.log.move($0) }
+            do {
+                try moveLogAndRest()
+            } catch let error as DatabaseError where CatalogLog.isOfDisk(error) {
+                connections.writer.inDatabase { connections.log.keep($0) }
+                throw error
+            }
         }
+    }
+
+    private func moveLogAndRest() throws {
+        guard try connections.moveLog() else { return }
+        // SQLite flushes only a database that has everything.
+        try flushLog()
+        try reserve.flushDatabase()
+        note(1, isLong: true)
+        defer { note(-1, isLong: true) }
+        _ = try connections.writer.inDatabase { try connections.log.move($0) }
     }
 
     /// Gives back memory after much was read or written.

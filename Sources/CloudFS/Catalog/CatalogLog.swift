@@ -64,15 +64,27 @@ final class CatalogLog: Sendable {
             return length >= state.limit && !state.isKept
         }
         if isLong { self.isLong.raise() }
-        // What fails here is said where it is moved beside those who write.
-        if length >= Self.tooMuch { _ = move(connection) }
+        guard length >= Self.tooMuch, move(connection) & 0xff == SQLITE_IOERR else { return }
+        keep(connection)
+        // It is said where the log is moved beside those who write.
+        self.isLong.raise()
     }
+
+    /// Whether it is not known what the disk has of what was moved.
+    static func isOfDisk(_ error: DatabaseError) -> Bool {
+        error.resultCode.primaryResultCode == .SQLITE_IOERR
+    }
+
+    /// Whether the log stays as it is for as long as this process lives.
+    var isKept: Bool { state.withLock { $0.isKept } }
 
     /// Has the log stay as it is, as the disk did not store what was moved.
     ///
     /// - Parameter writer: The connection that is closed last.
-    func keep(_ writer: Database) {
-        guard let connection = writer.sqliteConnection else { return }
+    func keep(_ writer: Database) { keep(writer.sqliteConnection) }
+
+    private func keep(_ connection: SQLiteConnection?) {
+        guard let connection else { return }
         state.withLock { $0.isKept = true }
         _ = csqlite_keep_log(connection)
     }
@@ -91,7 +103,7 @@ final class CatalogLog: Sendable {
         guard let handle = connection.sqliteConnection else { return false }
         let before = state.withLock { $0.length }
         let code = move(handle)
-        guard code == SQLITE_OK || code == SQLITE_BUSY else {
+        guard code == SQLITE_OK || code & 0xff == SQLITE_BUSY else {
             throw DatabaseError(
                 resultCode: ResultCode(rawValue: code),
                 message: String(cString: sqlite3_errmsg(handle))

@@ -1,4 +1,5 @@
 import CLinux
+import GRDB
 import Glibc
 
 /// Blocks of the disk that only the catalog can use: with none left, a file could not even be
@@ -30,9 +31,13 @@ final class CatalogReserve: Sendable {
 
     /// Has the disk store what was moved into the database.
     ///
-    /// - Returns: 0, or the system's number of the error.
-    func flushDatabase() -> Int32 {
-        fdatasync(database) == 0 ? 0 : errno
+    /// - Throws: What SQLite would.
+    func flushDatabase() throws {
+        guard fdatasync(database) != 0 else { return }
+        throw DatabaseError(
+            resultCode: .SQLITE_IOERR_FSYNC,
+            message: String(cString: strerror(errno))
+        )
     }
 
     /// Takes what is missing; where the disk has no room for it, or cannot do it, there is less.

@@ -7,7 +7,8 @@ enum OpenFlags {
     static func access(_ flags: Int32) -> ContentAccess {
         guard isWritable(flags) else { return .reading }
         guard !isReadable(flags) else { return .readingAndWriting }
-        return flags & O_NONBLOCK != 0 && !truncates(flags) ? .touching : .writing
+        let isTouched = flags & O_NONBLOCK != 0 && !truncates(flags) && !appends(flags)
+        return isTouched ? .touching : .writing
     }
     static func appends(_ flags: Int32) -> Bool { flags & O_APPEND != 0 }
     static func truncates(_ flags: Int32) -> Bool { flags & O_TRUNC != 0 }

@@ -15,7 +15,7 @@ struct LogMover: Sendable {
                 try await pool.engine { try self.catalog.moveLog() }
             } catch {
                 logger.error(
-                    "the catalog's log stays as long as it is until more is written",
+                    "the catalog's log grows, as it cannot be moved into the catalog",
                     metadata: ["error": "\(error)"]
                 )
             }
