@@ -56,6 +56,9 @@ private struct Day: CustomStringConvertible {
         ("bytes of the catalog", 256 << 10),
         // The list of what was opened last is told to other devices once in a while.
         ("things of the drive in the cloud", 1),
+        // What an item that is gone from the cloud had to send waits for a week for an heir: how
+        // many there are is a matter of what the cloud took away just before it was sent.
+        ("rows of bequest", 40),
         // Its length stays until SQLite begins it anew: 4,096 pages and what is written meanwhile.
         ("bytes of the log", 18 << 20),
         ("process: KiB", 12 << 10),

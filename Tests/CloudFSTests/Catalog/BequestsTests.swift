@@ -1,3 +1,4 @@
+import GRDB
 import Testing
 
 @testable import CloudFS
@@ -213,6 +214,19 @@ import Testing
         let moment = Self.later + .seconds(isLate ? 604_801 : 604_799)
         let heir = try find(remote("new", document: document), at: moment)
         #expect(try value(of: heir) == (isLate ? nil : [1]))
+    }
+
+    @Test(arguments: [true, false])
+    func `what has waited for a week goes with the next that waits`(isLate: Bool) throws {
+        try lose(try addWritten("first"))
+        let moment = Self.later + .seconds(isLate ? 604_801 : 604_799)
+        try lose(try addWritten("second", value: [2]), at: moment)
+        let rows = try ["bequest", "bequest_attribute"].map { table in
+            try fixture.catalog.read { reader in
+                try Int.fetchOne(reader.database, sql: "SELECT count(*) FROM \(table)")
+            }
+        }
+        #expect(rows == (isLate ? [1, 1] : [2, 2]))
     }
 
     @Test func `what was written on the heir since is newer, and tags are merged`() throws {
