@@ -260,31 +260,37 @@ extension CatalogWriter {
         return false
     }
 
-    /// Keeps what was written on an item that the cloud does not have any more, for whatever turns
-    /// out to be that item.
+    /// Hands on an item that the cloud does not have any more: its identity to the item that has it
+    /// in another place, and what was written on it to whatever turns out to be it.
     ///
     /// - Parameter known: What was known of it.
-    /// - Returns: Who has it already.
+    /// - Returns: Who has something of it already.
     func bequeath(
         _ record: ItemRecord,
         _ known: BaseRecord,
         at now: Timestamp
     ) throws -> ItemID? {
-        guard record.hasChangedMetadata else { return nil }
         let oldest = now + (.zero - Bequests.lifetimeOfHeirs)
         let document = try reader.remoteDocument(of: record, since: oldest)
-        let heir = try reader.heir(of: record.id, document, known, since: oldest)
-        let id = try keep(record, document, known, at: now)
-        try dropOldBequests(at: now)
-        guard let heir, let bequest = try reader.bequest(id),
-            try reader.existing(heir.id).item.kind == bequest.kind
-        else { return nil }
-        // A program may have the one that is gone open still.
-        if heir.isDocument, record.item.documentID == document {
+        let found = try reader.heir(of: record.id, document, known, since: oldest)
+        var heir: (id: ItemID, isDocument: Bool)?
+        if let found, try reader.existing(found.id).item.kind == record.item.kind { heir = found }
+        var hasHandedOn = false
+        if let heir, heir.isDocument, record.item.documentID == document {
+            // A program may have the one that is gone open still.
             try setDocument(.random(), of: record.id)
+            try setDocument(document, of: heir.id)
+            hasHandedOn = true
         }
-        _ = try take(bequest, for: heir.id, isDocument: heir.isDocument, at: now)
-        return heir.id
+        if record.hasChangedMetadata {
+            let id = try keep(record, document, known, at: now)
+            try dropOldBequests(at: now)
+            if let heir, let bequest = try reader.bequest(id) {
+                _ = try take(bequest, for: heir.id, isDocument: heir.isDocument, at: now)
+                hasHandedOn = true
+            }
+        }
+        return hasHandedOn ? heir?.id : nil
     }
 
     private func keep(

@@ -14,6 +14,18 @@ extension CatalogWriter {
         )
     }
 
+    /// Notes that the cloud has none of an item's attributes: it is made anew.
+    func markAllAttributesEdited(_ id: ItemID) throws {
+        try execute(
+            """
+            INSERT OR REPLACE INTO base_attribute (item, name, value)
+            SELECT item, name, NULL FROM attribute WHERE item = ?
+            """,
+            [id.rawValue]
+        )
+        try setMetadataChanged(id)
+    }
+
     /// Notes that the cloud has the attributes as they were when a request was made of them.
     func noteSent(_ attributes: [String: [UInt8]], of id: ItemID) throws {
         guard try reader.existing(id).hasChangedMetadata else {

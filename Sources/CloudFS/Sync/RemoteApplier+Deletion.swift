@@ -207,19 +207,19 @@ extension RemoteApplier {
         ] + bequeath(record, known, writer)
     }
 
-    /// Keeps what was written on an item that is gone for whatever turns out to be it.
+    /// Hands on what an item was that is gone to whatever turns out to be it.
     private func bequeath(
         _ record: ItemRecord,
         _ known: BaseRecord,
         _ writer: CatalogWriter
     ) throws -> [ItemChange] {
-        guard record.hasChangedMetadata else { return [] }
         let heir = try writer.bequeath(record, known, at: files.clocks.now())
+        guard heir != nil || record.hasChangedMetadata else { return [] }
         logger.debug(
-            "what was written on an item that is gone waits for it",
+            "an item that is gone is handed on",
             metadata: ["item.id": "\(record.id)", "heir.id": "\(heir?.rawValue ?? 0)"]
         )
-        return heir.map { [.attributes($0)] } ?? []
+        return heir.map { [.state($0), .attributes($0)] } ?? []
     }
 
     /// A folder stays, as a new one, if something in it exists only here.

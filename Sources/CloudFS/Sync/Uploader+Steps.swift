@@ -79,11 +79,12 @@ extension Uploader {
         try await pool.engine {
             // Attributes are sent next, also of what was in the cloud before and is made anew.
             if !facts.attributes.isEmpty {
-                try self.catalog.write { try $0.setMetadataChanged(id) }
+                try self.catalog.write { try $0.markAllAttributesEdited(id) }
             }
             try self.note(sent)
         }
-        return try await sending(sent, .createSent) { () async throws(CloudFSError) in
+        let (goesOn, isNews) = try await sending(sent, .createSent) {
+            () async throws(CloudFSError) in
             if let target = item.linkTarget {
                 return try await provider.createSymlink(
                     at: path,
@@ -104,6 +105,7 @@ extension Uploader {
                     replacing: facts.base,
                     at: self.clocks.now()
                 )
+                var isNews = false
                 if isSame {
                     try writer.forgetHeir(id)
                     // A folder made here has no children that this machine does not know.
@@ -111,10 +113,14 @@ extension Uploader {
                     if facts.attributes.isEmpty {
                         try writer.clearMetadataChanged(id, unlessAfter: changed)
                     }
+                    // A folder's answer may be of a moment later.
+                    if item.kind == .folder { isNews = try self.learn(remote, of: id, writer) }
                 }
-                return try self.goesOn(id, writer)
+                return (try self.goesOn(id, writer), isNews)
             }
         }
+        if isNews { applier.hub.publish([.attributes(id)]) }
+        return goesOn
     }
 
     private func move(

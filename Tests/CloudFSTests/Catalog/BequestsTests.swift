@@ -194,6 +194,24 @@ import Testing
         #expect(try value(of: first.item) == nil)
     }
 
+    /// Else this machine sends it with an identity of its own, by which nobody knows it again.
+    @Test func `what was found in its new place is that document once the old one is gone`()
+        throws
+    {
+        let old = CatalogFixture.base(
+            of: try fixture.addFile("old"),
+            named: "old",
+            version: "bytes"
+        )
+        try fixture.catalog.write { try $0.setBase(old) }
+        let document = try document(of: old.item)
+        let heir = try find(remote("new", document: document, version: "others"))
+        #expect(try self.document(of: heir) != document)
+        try lose(old)
+        #expect(try self.document(of: heir) == document)
+        #expect(try fixture.catalog.read { try $0.unsentFiles() }.hasBequests == false)
+    }
+
     @Test func `what was deleted here has nothing to hand on`() throws {
         let base = try addWritten("old")
         try fixture.catalog.write { try $0.removeName(of: base.item) }
@@ -272,6 +290,23 @@ import Testing
             #expect(shown.permissions == 0o600)
             #expect(try writer.reader.attribute(Self.note, of: id) == [1])
         }
+    }
+
+    /// A folder that another device removed and this one makes anew: the answer to its making
+    /// tells of no attributes, and may be heard of late.
+    @Test func `what is made anew keeps its attributes, whatever the cloud has meanwhile`() throws {
+        let id = try fixture.addFile("file")
+        var made = try remote("file")
+        try fixture.catalog.write { writer in
+            try writer.setAttribute(Self.note, to: [1], of: id)
+            try writer.markAllAttributesEdited(id)
+            try writer.takeOverMetadata(of: made, for: id, at: Self.later)
+        }
+        #expect(try value(of: id) == [1])
+        made.attributes = ["user.other": [2]]
+        try fixture.catalog.write { try $0.takeOverMetadata(of: made, for: id, at: Self.later) }
+        #expect(try value(of: id) == [1])
+        #expect(try value(of: id, "user.other") == [2])
     }
 
     /// Nobody else tells whoever sends of what the engine has queued.

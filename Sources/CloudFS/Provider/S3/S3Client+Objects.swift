@@ -83,8 +83,8 @@ extension S3Client {
     ///
     /// - Parameters:
     ///   - condition: What must be so of what is there.
-    ///   - known: What is there, where its tag tells nothing, as of what has no bytes: it is looked
-    ///     at once more before an unheard request is repeated.
+    ///   - known: What is there; it is looked at once more before an unheard request is repeated.
+    ///     The tag does not tell what is written beside the bytes, nor bytes that have come back.
     ///   - isOwn: Whether nobody else writes it.
     /// - Throws: `exists` or `remoteChanged` when the condition does not hold.
     func put(

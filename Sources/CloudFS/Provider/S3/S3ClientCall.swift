@@ -21,8 +21,8 @@ struct S3Call: Sendable {
     private(set) var isConditionOptional = false
     /// Whether nobody else writes what it changes.
     var isOwn = false
-    /// Whether what it makes may have the tag of what it replaces, as where only metadata change:
-    /// a condition on the tag then holds still when it is done, and whatever others wrote since.
+    /// Whether the tag of what it replaces may be there again when it is done, as where only
+    /// metadata change or bytes come back: a condition on it then holds whatever others wrote.
     var mayKeepTag = false
 
     /// Whether it may be sent again when nobody knows what became of it: it then does no harm to

@@ -160,7 +160,8 @@ extension S3Provider {
                 body: body,
                 metadata: upload.metadata,
                 contentHeaders: upload.contentHeaders,
-                condition: rules.condition(replacing: upload.base.map(Self.entityTag))
+                condition: rules.condition(replacing: upload.base.map(Self.entityTag)),
+                over: upload.replaced
             )
         } catch {
             if !Self.isConflict(error) {
@@ -310,11 +311,13 @@ struct S3FileUpload: Sendable {
     var base: ItemVersion?
     var metadata: [String: String] = [:]
     var contentHeaders: [String: String] = [:]
+    private(set) var replaced: S3ObjectHead?
 
     /// What is not ours of the object that is replaced stays.
     mutating func replaces(_ head: S3ObjectHead?) {
         metadata = head?.userMetadata ?? [:]
         contentHeaders = head?.contentHeaders ?? [:]
+        replaced = head
     }
 }
 

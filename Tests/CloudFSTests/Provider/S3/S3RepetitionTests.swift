@@ -143,6 +143,26 @@ import Testing
         #expect(Self.code(outcome) == .remoteChanged)
     }
 
+    /// The tag is that of the bytes, of which nobody knows how often they were there.
+    @Test(arguments: S3LostAnswerTests.Server.allCases, [[1], [2]])
+    func `metadata that are written after an upload was lost stay`(
+        server: S3LostAnswerTests.Server,
+        bytes: [UInt8]
+    ) async throws {
+        let bench = try await Bench.make(server.settings)
+        let provider = try await bench.provider()
+        let base = try await Bench.upload([1], to: "a", of: provider).version
+        let outcome = try await bench.losing(.put, of: "a") {
+            $0.key == "a"
+        } _: {
+            bench.fake.put("a", [1], metadata: ["mode": "33188"])
+        } _: {
+            _ = try await Bench.upload(bytes, to: "a", of: provider, replacing: base)
+        }
+        #expect(bench.fake.object("a")?.metadata == ["mode": "33188"])
+        #expect(Self.code(outcome) != nil)
+    }
+
     @Test(arguments: S3LostAnswerTests.Server.allCases)
     func `what is written on a folder after a change of it was lost stays`(
         server: S3LostAnswerTests.Server
