@@ -132,10 +132,8 @@ extension CatalogReader {
     }
 
     /// The document that an item is in the cloud: here another item may be known by its identity.
-    fileprivate func remoteDocument(
-        of record: ItemRecord,
-        since oldest: Timestamp
-    ) throws -> DocumentID {
+    func remoteDocument(of record: ItemRecord, at now: Timestamp) throws -> DocumentID {
+        let oldest = now + (.zero - Bequests.lifetimeOfHeirs)
         let other = try DatabaseRow.first(
             database.cachedStatement(
                 sql: """
@@ -271,7 +269,7 @@ extension CatalogWriter {
         at now: Timestamp
     ) throws -> ItemID? {
         let oldest = now + (.zero - Bequests.lifetimeOfHeirs)
-        let document = try reader.remoteDocument(of: record, since: oldest)
+        let document = try reader.remoteDocument(of: record, at: now)
         let found = try reader.heir(of: record.id, document, known, since: oldest)
         var heir: (id: ItemID, isDocument: Bool)?
         if let found, try reader.existing(found.id).item.kind == record.item.kind { heir = found }

@@ -234,11 +234,7 @@ final class DriveControl: ControlledDrive {
         _ reader: CatalogReader
     ) throws -> OutboxPage.Entry? {
         guard
-            let facts = try OutboxFacts(
-                of: row.item,
-                in: reader,
-                isIgnored: filesystem.options.isIgnored
-            ),
+            let facts = try filesystem.uploader.outboxFacts(of: row.item, reader),
             let path = try path(of: row.item, reader)
         else { return nil }
         let isActive = filesystem.uploader.active.contains(row.item)

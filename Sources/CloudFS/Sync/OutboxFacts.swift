@@ -8,6 +8,8 @@ struct OutboxFacts: Sendable {
     /// Where its folder is in the cloud.
     var folderPath: RemotePath?
     var attributes: [String: [UInt8]]
+    /// The document that it is in the cloud, or is to be.
+    var document: DocumentID
     /// A request whose outcome is not known, and where what it made would be.
     var sent: SentRecord?
     var sentPath: RemotePath?
@@ -31,6 +33,7 @@ struct OutboxFacts: Sendable {
     init?(
         of id: ItemID,
         in reader: CatalogReader,
+        at now: Timestamp,
         isIgnored: (ItemName, Bool) -> Bool
     ) throws {
         guard let record = try reader.item(id) else { return nil }
@@ -46,6 +49,10 @@ struct OutboxFacts: Sendable {
         attributes = try reader.attributes(of: id).filter {
             RemoteAttribute.isApplications($0.key) || $0.key == RemoteAttribute.favorite
         }
+        // Here another item may be known by it: this one, in the place where it was before.
+        document =
+            base == nil
+            ? record.item.documentID : try reader.remoteDocument(of: record, at: now)
         sent = try reader.sent(of: id)
         sentPath = try sent.flatMap { try reader.remotePath(to: $0) }
         facts = OutboxStep.Facts(kind: record.item.kind)

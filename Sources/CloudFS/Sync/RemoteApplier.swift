@@ -389,7 +389,7 @@ final class RemoteApplier: Sendable {
         guard try reader.remotePath(of: folder) == path else { return false }
         var current: ItemID? = folder
         while let id = current {
-            if mutations.blurs(id, since: mark) { return false }
+            if mutations.blursPath(of: id, since: mark) { return false }
             current = try reader.base(of: id)?.parent
         }
         return true

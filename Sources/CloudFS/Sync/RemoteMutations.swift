@@ -11,6 +11,8 @@ final class RemoteMutations: Sendable {
 
     private enum Subject: Hashable {
         case item(ItemID)
+        /// What the path of an item, and of all in it, stands for.
+        case path(ItemID)
         case place(Place)
     }
 
@@ -27,17 +29,22 @@ final class RemoteMutations: Sendable {
     ///
     /// The places matter apart from the item: it may have another name here by the time a listing
     /// shows what the request did.
-    func begin(_ id: ItemID, at places: [Place]) {
+    ///
+    /// - Parameter isInPlace: Whether it only writes on the item, so that its path stands for it
+    ///   all the time.
+    func begin(_ id: ItemID, at places: [Place], isInPlace: Bool) {
         state.withLock { state in
-            for subject in Self.subjects(id, places) { state.active[subject, default: 0] += 1 }
+            for subject in Self.subjects(id, places, isInPlace) {
+                state.active[subject, default: 0] += 1
+            }
         }
     }
 
     /// Notes that it ended, and that the catalog knows its outcome.
-    func end(_ id: ItemID, at places: [Place]) {
+    func end(_ id: ItemID, at places: [Place], isInPlace: Bool) {
         state.withLock { state in
             state.clock += 1
-            for subject in Self.subjects(id, places) {
+            for subject in Self.subjects(id, places, isInPlace) {
                 let count = state.active[subject, default: 1] - 1
                 state.active[subject] = count == 0 ? nil : count
                 if state.listings > 0 { state.ended[subject] = state.clock }
@@ -73,6 +80,12 @@ final class RemoteMutations: Sendable {
         state.withLock { Self.blurs(.item(id), since: mark, $0) }
     }
 
+    /// Whether a listing begun at `mark` says nothing sure about what is in a folder, as its path
+    /// may have meant something else.
+    func blursPath(of id: ItemID, since mark: UInt64) -> Bool {
+        state.withLock { Self.blurs(.path(id), since: mark, $0) }
+    }
+
     /// Whether a listing begun at `mark` says nothing sure about what has this name.
     func blurs(_ place: Place, since mark: UInt64) -> Bool {
         state.withLock { Self.blurs(.place(place), since: mark, $0) }
@@ -92,8 +105,22 @@ final class RemoteMutations: Sendable {
         state.active[subject] != nil || state.ended[subject].map { $0 > mark } == true
     }
 
-    private static func subjects(_ id: ItemID, _ places: [Place]) -> [Subject] {
-        [.item(id)] + places.map { .place($0) }
+    private static func subjects(
+        _ id: ItemID,
+        _ places: [Place],
+        _ isInPlace: Bool
+    ) -> [Subject] {
+        [.item(id)] + (isInPlace ? [] : [.path(id)]) + places.map { .place($0) }
+    }
+}
+
+extension RemoteMutations {
+    func begin(_ sent: SentRecord) {
+        begin(sent.item, at: sent.places, isInPlace: sent.kind == .metadata)
+    }
+
+    func end(_ sent: SentRecord) {
+        end(sent.item, at: sent.places, isInPlace: sent.kind == .metadata)
     }
 }
 

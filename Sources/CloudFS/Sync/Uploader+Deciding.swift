@@ -3,6 +3,10 @@ import Synchronization
 
 /// What an item's next step is, and which paths stay where they are for it.
 extension Uploader {
+    func outboxFacts(of id: ItemID, _ reader: CatalogReader) throws -> OutboxFacts? {
+        try OutboxFacts(of: id, in: reader, at: clocks.now(), isIgnored: isIgnored)
+    }
+
     /// Decides the next step, and reserves the paths that it names: no folder moves beneath them
     /// until `release`.
     func next(
@@ -44,7 +48,7 @@ extension Uploader {
         let isOpen = state != nil
         return try catalog.write { writer in
             guard
-                var facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: self.isIgnored)
+                var facts = try self.outboxFacts(of: id, writer.reader)
             else { return nil }
             if state?.hasNothingToSend(beside: facts.base) == true { facts.facts.isDirty = false }
             let step = OutboxStep.next(facts.facts)
@@ -71,7 +75,7 @@ extension Uploader {
         hasNothingToSend: Bool = false,
         _ writer: CatalogWriter
     ) throws -> Bool {
-        guard var facts = try OutboxFacts(of: id, in: writer.reader, isIgnored: isIgnored)?.facts
+        guard var facts = try outboxFacts(of: id, writer.reader)?.facts
         else { return true }
         if hasNothingToSend { facts.isDirty = false }
         guard OutboxStep.next(facts) == .done else { return true }

@@ -5,8 +5,8 @@ extension Uploader {
     /// - Returns: Whether to go on with the next step.
     func delete(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
         let (path, base) = try remotePath(facts)
-        mutations.begin(id, at: facts.places)
-        defer { mutations.end(id, at: facts.places) }
+        mutations.begin(id, at: facts.places, isInPlace: false)
+        defer { mutations.end(id, at: facts.places, isInPlace: false) }
         guard try await !staysForLookalike(base) else { return true }
         var isEdited = false
         do throws(CloudFSError) {

@@ -17,7 +17,7 @@ extension Uploader {
         if let folder = try await applier.learn(remote, of: id) { feed.hint([folder]) }
         let (learned, isKept) = try await pool.engine {
             try self.catalog.read { reader in
-                let learned = try OutboxFacts(of: id, in: reader, isIgnored: self.isIgnored)
+                let learned = try self.outboxFacts(of: id, reader)
                 // Nothing is stored of what is in a folder that was removed here.
                 return (learned ?? facts, try base.parent.map { try reader.isKept($0) } ?? true)
             }
@@ -47,7 +47,7 @@ extension Uploader {
             base.name,
             from: base,
             .metadata,
-            document: item.documentID,
+            document: facts.document,
             size: base.size,
             modified: item.metadata.modified
         )

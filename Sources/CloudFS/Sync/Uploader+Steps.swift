@@ -74,7 +74,7 @@ extension Uploader {
             to: place.parent,
             place.name,
             from: facts.base,
-            document: item.documentID
+            document: facts.document
         )
         try await pool.engine {
             // Attributes are sent next, also of what was in the cloud before and is made anew.
@@ -89,13 +89,13 @@ extension Uploader {
                 return try await provider.createSymlink(
                     at: path,
                     target: target,
-                    documentID: item.documentID,
+                    documentID: facts.document,
                     metadata: metadata
                 )
             }
             return try await provider.createFolder(
                 at: path,
-                documentID: item.documentID,
+                documentID: facts.document,
                 metadata: metadata
             )
         } _: { remote in
@@ -138,7 +138,7 @@ extension Uploader {
             name.bytes,
             from: base,
             .move,
-            document: facts.record.item.documentID
+            document: facts.document
         )
         defer { refreshBase(of: id) }
         try await pool.engine { try self.note(sent) }
@@ -208,7 +208,7 @@ extension Uploader {
         let source = UploadSource(
             descriptor: snapshot.content.descriptor,
             byteCount: snapshot.byteCount,
-            documentID: facts.record.item.documentID,
+            documentID: facts.document,
             metadata: snapshot.metadata(metadata(facts)),
             attributes: facts.attributes,
             isUnchanged: { snapshot.isTrue(of: file) },
@@ -267,7 +267,7 @@ extension Uploader {
                     to: parent,
                     target.name?.bytes ?? [],
                     from: facts.base,
-                    document: facts.record.item.documentID,
+                    document: facts.document,
                     size: snapshot.byteCount,
                     modified: snapshot.metadata(facts.record.item.metadata).modified
                 )
@@ -342,8 +342,8 @@ extension Uploader {
                     at: self.clocks.now()
                 )
                 if isSame {
-                    // The cloud has its own identity now.
-                    try writer.forgetHeir(file.id)
+                    // What is new there has an identity of its own.
+                    if expected == nil { try writer.forgetHeir(file.id) }
                     if isFinal {
                         try writer.markClean(file.id)
                         if let length { try writer.setSize(length, of: file.id) }

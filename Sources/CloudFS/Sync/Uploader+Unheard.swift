@@ -15,7 +15,7 @@ extension Uploader {
                 try writer.enqueue(sent.item, notBefore: clocks.now())
             }
         }
-        for sent in all { mutations.begin(sent.item, at: sent.places) }
+        for sent in all { mutations.begin(sent) }
     }
 
     /// Notes a request that is about to be sent; blocks on the disk.
@@ -23,7 +23,7 @@ extension Uploader {
     /// From now on listings tell nothing of its places: what they have stored before is known here,
     /// and what they store later would be half of what the request does.
     func note(_ sent: SentRecord) throws(CloudFSError) {
-        mutations.begin(sent.item, at: sent.places)
+        mutations.begin(sent)
         do throws(CloudFSError) {
             try catalog.write { writer in
                 try writer.reader.requireStill(sent)
@@ -35,7 +35,7 @@ extension Uploader {
                 }
             }
         } catch {
-            mutations.end(sent.item, at: sent.places)
+            mutations.end(sent)
             throw error
         }
         // What a power failure made unknown here would be somebody else's doing.
@@ -63,14 +63,14 @@ extension Uploader {
         }
         try await point.passInTask()
         let value = try await pool.engine { try record(remote) }
-        mutations.end(sent.item, at: sent.places)
+        mutations.end(sent)
         return value
     }
 
     /// Asks the cloud what became of a request for the item, if its answer was not heard.
     func hear(_ id: ItemID) async throws(CloudFSError) {
         let facts = try await pool.engine {
-            try self.catalog.read { try OutboxFacts(of: id, in: $0, isIgnored: self.isIgnored) }
+            try self.catalog.read { try self.outboxFacts(of: id, $0) }
         }
         guard let facts, let sent = facts.sent else { return }
         guard let path = facts.sentPath, let outcome = try await outcome(of: sent, facts, at: path)
@@ -91,14 +91,14 @@ extension Uploader {
             feed.hint([sent.parent])
         } else {
             try await take(outcome, of: sent, facts)
-            mutations.end(id, at: sent.places)
+            mutations.end(sent)
         }
         await provider.announce(path)
     }
 
     private func forget(_ sent: SentRecord) async throws(CloudFSError) {
         try await pool.engine { try self.catalog.write { try $0.forgetSent(of: sent.item) } }
-        mutations.end(sent.item, at: sent.places)
+        mutations.end(sent)
     }
 
     /// What a request made.

@@ -272,8 +272,23 @@ final class Uploader: Sendable {
                 }
                 refreshes += 1
                 last = nil
+                if error.code == .remoteChanged { try await doubt(facts.base) }
                 try await look(at: facts)
                 try await feed.lookAtDeparted(id)
+            }
+        }
+    }
+
+    /// Makes the next listing look closer at an item of which the cloud has another version: what
+    /// was written within the same second, or beside the same bytes, it may not tell.
+    private func doubt(_ known: BaseRecord?) async throws(CloudFSError) {
+        guard let known, !known.version.isSketch else { return }
+        try await pool.engine {
+            try self.catalog.write { writer in
+                guard try writer.reader.base(of: known.item) == known else { return }
+                var doubted = known
+                doubted.version = known.version.asStale
+                try writer.setBase(doubted)
             }
         }
     }
@@ -337,7 +352,7 @@ final class Uploader: Sendable {
         return try await pool.engine {
             try self.catalog.write { writer in
                 let reader = writer.reader
-                let facts = try OutboxFacts(of: id, in: reader, isIgnored: self.isIgnored)?.facts
+                let facts = try self.outboxFacts(of: id, reader)?.facts
                 guard let facts, OutboxStep.next(facts) == .waitFor(other) else { return true }
                 guard let entry = try reader.outboxEntry(of: other) else { return true }
                 if entry.isHeld { try writer.setHeld(true, of: id) }

@@ -212,6 +212,23 @@ import Testing
         #expect(try fixture.catalog.read { try $0.unsentFiles() }.hasBequests == false)
     }
 
+    /// It may be sent before the other one is missed: its identity must not be lost by that.
+    @Test func `an item is sent as the document that it is in the cloud`() throws {
+        let base = try addWritten("old")
+        let document = try document(of: base.item)
+        let heir = try find(remote("new", document: document, version: "others"))
+        let moment = Self.later + .seconds(60)
+        let facts = try fixture.catalog.read { reader in
+            try OutboxFacts(of: heir, in: reader, at: moment) { _, _ in false }
+        }
+        #expect(facts?.document == document)
+        try fixture.catalog.write { try $0.removeBase(of: heir) }
+        let anew = try fixture.catalog.read { reader in
+            try OutboxFacts(of: heir, in: reader, at: moment) { _, _ in false }
+        }
+        #expect(try anew?.document == self.document(of: heir))
+    }
+
     @Test func `what was deleted here has nothing to hand on`() throws {
         let base = try addWritten("old")
         try fixture.catalog.write { try $0.removeName(of: base.item) }

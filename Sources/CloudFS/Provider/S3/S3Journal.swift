@@ -149,14 +149,17 @@ final class S3Journal: Sendable {
         state.withLock { SyncAnchor("\($0.epoch).\($0.page)") }
     }
 
-    /// Takes everything that is there for known: what comes later is news.
+    /// Takes what is there for known: what comes later is news.
+    ///
+    /// Not so of the last minutes when a drive starts: what was told while it was gone for a moment
+    /// may be of the same second as what it knows, and then no listing tells it.
     private func begin() async throws(CloudFSError) -> ChangePage {
         let time = try await serverMilliseconds()
         let keys = try await list(from: time - Self.overlap)
         let now = client.clocks.elapsed()
         state.withLock { state in
+            state.seen = state.epoch == 0 ? [] : Set(keys)
             state.epoch += 1
-            state.seen = Set(keys)
             state.latest = time
             state.countedSince = time
             state.counts = [:]
