@@ -141,6 +141,40 @@ struct S3MovedTests {
         }
     }
 
+    /// Sent before it is missed in its old place, a moved file must not become another document.
+    @Test(arguments: S3TestServers.all, [true, false])
+    func `a moved file that is written stays the document, and a copy becomes its own`(
+        server: S3TestServer,
+        isCopy: Bool
+    ) async throws {
+        try await withDrive(server) { drive, rclone in
+            try await drive.run("echo -n own > old/own")
+            try await drive.drain()
+            let identity = try await rclone("lsjson", "--metadata", "old/own")
+                .firstMatch(of: /"cloudfs-id":"([0-9a-f]{32})"/)?.1
+            let known = try #require(identity)
+            _ = try await rclone(isCopy ? "copyto" : "moveto", "old/own", "new/other")
+            try await drive.mustDo(["refresh", "new"])
+            try await eventually("the new place is seen") {
+                try await drive.run("cat new/other") == "own"
+            }
+            try await drive.run("echo -n more >> new/other")
+            try await drive.drain()
+            let sent = try await rclone("lsjson", "--metadata", "new/other")
+            #expect(sent.contains("\"Size\":7"))
+            #expect(sent.contains(known) == !isCopy)
+            let shown = "getfattr --only-values -n user.cloudfs.item-id"
+            let old = try await drive.run("\(shown) \(isCopy ? "old/own" : "new/other")")
+            try await drive.mustDo(["refresh", "old"])
+            try await eventually("the old place is seen") {
+                try await drive.exists("old/own") == isCopy
+            }
+            let new = try await drive.run("\(shown) \(isCopy ? "old/own" : "new/other")")
+            #expect((old == new) == isCopy)
+            #expect(new.replacing("-", with: "").lowercased() == String(known))
+        }
+    }
+
     /// A folder without a marker is gone with the last object in it.
     @Test(arguments: S3TestServers.all)
     func `what is removed here and by another tool is removed, and nothing is left to send`(

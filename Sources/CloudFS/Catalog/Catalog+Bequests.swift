@@ -227,6 +227,14 @@ extension CatalogWriter {
         )
     }
 
+    /// Notes that an item has another one's place, and is what that was taken for.
+    func passHeir(from old: ItemID, to new: ItemID) throws {
+        try execute(
+            "UPDATE OR REPLACE heir SET item = ? WHERE item = ?",
+            [new.rawValue, old.rawValue]
+        )
+    }
+
     /// Notes that an item is not what it was taken for.
     func forgetHeir(_ id: ItemID) throws {
         try execute("DELETE FROM heir WHERE item = ?", [id.rawValue])

@@ -148,6 +148,7 @@ extension CatalogWriter {
         try execute("DELETE FROM newer WHERE item = ?", [old.id.rawValue])
         try setDocument(.random(), of: old.id)
         try setDocument(old.item.documentID, of: heir.id)
+        try passHeir(from: old.id, to: heir.id)
         if heir.item.content.policy == .inherited {
             try setPolicy(old.item.content.policy, of: heir.id)
         }

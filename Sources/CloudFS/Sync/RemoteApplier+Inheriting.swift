@@ -32,6 +32,7 @@ extension RemoteApplier {
     /// in its old place.
     func identify(_ id: ItemID, as remote: RemoteItem, _ writer: CatalogWriter) throws {
         guard let holder = try writer.reader.holder(of: remote.documentID) else {
+            try writer.forgetHeir(id)
             return try writer.setDocument(remote.documentID, of: id)
         }
         if holder != id { try noteHeir(id, remote, writer) }

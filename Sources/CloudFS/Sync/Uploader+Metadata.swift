@@ -30,6 +30,33 @@ extension Uploader {
         return learned
     }
 
+    /// Of two items that are one document in the cloud, one is a copy if the other is where it was:
+    /// what is written on it is a document of its own.
+    func toldApart(
+        _ id: ItemID,
+        _ facts: OutboxFacts
+    ) async throws(CloudFSError) -> OutboxFacts {
+        let own = facts.record.item.documentID
+        guard facts.document != own else { return facts }
+        let path = try await pool.engine {
+            try self.catalog.read { reader in
+                try reader.holder(of: facts.document).flatMap { try reader.remotePath(of: $0) }
+            }
+        }
+        guard let path else { return facts }
+        do throws(CloudFSError) {
+            guard try await provider.item(at: path).documentID == facts.document else {
+                return facts
+            }
+        } catch  where error.code == .notFound || error.code == .notDirectory {
+            return facts
+        }
+        try await pool.engine { try self.catalog.write { try $0.forgetHeir(id) } }
+        var facts = facts
+        facts.document = own
+        return facts
+    }
+
     func updateMetadata(
         _ id: ItemID,
         _ facts: OutboxFacts

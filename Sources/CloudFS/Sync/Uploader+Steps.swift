@@ -113,8 +113,12 @@ extension Uploader {
                     if facts.attributes.isEmpty {
                         try writer.clearMetadataChanged(id, unlessAfter: changed)
                     }
-                    // A folder's answer may be of a moment later.
-                    if item.kind == .folder { isNews = try self.learn(remote, of: id, writer) }
+                    try writer.noteSent([:], of: id)
+                    // The answer may be of a moment later.
+                    isNews =
+                        item.kind == .folder
+                        ? try self.learn(remote, of: id, writer)
+                        : try writer.mergeAttributes(of: remote, for: id)
                 }
                 return (try self.goesOn(id, writer), isNews)
             }
@@ -195,7 +199,7 @@ extension Uploader {
 
     /// - Returns: Whether to go on with the next step.
     private func upload(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
-        let facts = try await learned(id, facts)
+        let facts = try await toldApart(id, try await learned(id, facts))
         // A file that moved meanwhile is sent to where it was, and moved with the next step.
         let target = if let path = facts.remotePath { path } else { try wantedPath(facts) }
         let prepared = try await pool.engine { try self.prepareUpload(of: id, facts, to: target) }

@@ -229,6 +229,23 @@ import Testing
         #expect(try anew?.document == self.document(of: heir))
     }
 
+    @Test func `a save in the new place is that document, too`() throws {
+        let base = try addWritten("old")
+        let document = try document(of: base.item)
+        let heir = try find(remote("new", document: document, version: "others"))
+        let save = try fixture.addFile("save")
+        try fixture.catalog.write { writer in
+            try writer.removeName(of: heir)
+            let name = Array("new".utf8)
+            try writer.moveName(of: save, to: name, in: .root)
+            let old = try writer.inheritBase(save, name: name, in: .root, notBefore: Self.later)
+            #expect(old == heir)
+        }
+        try lose(base)
+        #expect(try value(of: save) == [1])
+        #expect(try self.document(of: save) == document)
+    }
+
     @Test func `what was deleted here has nothing to hand on`() throws {
         let base = try addWritten("old")
         try fixture.catalog.write { try $0.removeName(of: base.item) }

@@ -132,7 +132,8 @@ extension S3Client {
             head.object.size == body.byteCount
             && metadata.allSatisfy { head.userMetadata[$0.key.lowercased()] == $0.value }
         guard isOurs, try await transport.md5(of: body) == head.object.entityTag else {
-            throw error
+            // Of what was looked at before more can be said: it is another version by now.
+            throw known == nil ? error : S3AnswerCheck.changed(key, cause: .noAnswer)
         }
         return S3Written(
             entityTag: head.object.entityTag,

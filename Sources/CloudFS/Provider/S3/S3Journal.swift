@@ -158,7 +158,8 @@ final class S3Journal: Sendable {
         let keys = try await list(from: time - Self.overlap)
         let now = client.clocks.elapsed()
         state.withLock { state in
-            state.seen = state.epoch == 0 ? [] : Set(keys)
+            let isStart = state.epoch == 0
+            state.seen = Set(isStart ? keys.dropLast(Self.mostRecords / 2)[...] : keys[...])
             state.epoch += 1
             state.latest = time
             state.countedSince = time

@@ -255,7 +255,7 @@ import Testing
             _ = try await Bench.upload([2], to: "a", of: provider, replacing: base)
         }
         #expect(bench.fake.object("a")?.bytes == Self.new)
-        #expect(Self.code(outcome) == .offline)
+        #expect(Self.code(outcome) == (isNew ? .offline : .remoteChanged))
     }
 
     // MARK: - What nobody wrote
