@@ -4,7 +4,7 @@ extension S3Provider {
     func copyAll(_ move: S3Move) async throws(CloudFSError) {
         try await client.listAll(prefix: move.source, delimiter: false) {
             page throws(CloudFSError) in
-            try await self.copyPage(page.objects, move, isCopied: false)
+            _ = try await self.copyPage(page.objects, move, isCopied: false)
             return true
         }
     }
@@ -12,10 +12,13 @@ extension S3Provider {
     /// How many requests in a row may stay unheard while a folder is emptied.
     private static let mostUnheard = 3
 
+    /// How often in a row a page may be listed once more before it is deleted.
+    private static let mostLooks = 5
+
     /// Deletes the objects that are in the new place as they are in the old.
     func deleteCopied(_ move: S3Move) async throws(CloudFSError) {
         var last: [S3Object] = []
-        var unheard = 0
+        var (unheard, looks) = (0, 0)
         while true {
             try await keepTold(move, isCopied: true)
             let objects = try await firstPage(of: move.source)
@@ -25,7 +28,14 @@ extension S3Provider {
             }
             last = objects
             // Written while the folder moved: it is copied too, and then nothing is left behind.
-            try await copyPage(objects, move, isCopied: true)
+            let hasCopied = try await copyPage(objects, move, isCopied: true)
+            if hasCopied, !rules.delete.isHonoured, looks < Self.mostLooks {
+                // Copies take their time, and who saved meanwhile is seen by another look only.
+                looks += 1
+                last = []
+                continue
+            }
+            looks = 0
             do throws(CloudFSError) {
                 try await delete(objects)
                 unheard = 0
@@ -88,23 +98,26 @@ extension S3Provider {
         return []
     }
 
+    /// - Returns: Whether the new folder lacked any.
     private func copyPage(
         _ objects: [S3Object],
         _ move: S3Move,
         isCopied: Bool
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> Bool {
         let present = try await present(objects, move)
-        let failure = await withTaskGroup(of: CloudFSError?.self) { group in
-            var failure: CloudFSError?
+        let copied = await withTaskGroup(of: Result<Bool, CloudFSError>.self) { group in
+            var copied = Result<Bool, CloudFSError>.success(false)
             for (number, object) in objects.enumerated() {
                 if number >= settings.parallelLooks, let ended = await group.next() {
-                    failure = failure ?? ended
+                    copied = Self.both(copied, ended)
                 }
-                guard failure == nil else { break }
-                failure = await self.failureToTell(move, isCopied: isCopied)
-                guard failure == nil else { break }
+                guard case .success = copied else { break }
+                if let failure = await self.failureToTell(move, isCopied: isCopied) {
+                    copied = .failure(failure)
+                    break
+                }
                 group.addTask {
-                    await self.failureToCopy(
+                    await self.tryToCopy(
                         object,
                         over: present[move.newKey(of: object)],
                         move,
@@ -112,9 +125,16 @@ extension S3Provider {
                     )
                 }
             }
-            return await group.reduce(into: failure) { $0 = $0 ?? $1 }
+            return await group.reduce(copied, Self.both)
         }
-        if let failure { throw failure }
+        return try copied.get()
+    }
+
+    private static func both(
+        _ one: Result<Bool, CloudFSError>,
+        _ other: Result<Bool, CloudFSError>
+    ) -> Result<Bool, CloudFSError> {
+        one.flatMap { one in other.map { one || $0 } }
     }
 
     /// What the new folder has in the places of these objects, which are in order.
@@ -144,29 +164,29 @@ extension S3Provider {
         }
     }
 
-    private func failureToCopy(
+    private func tryToCopy(
         _ object: S3Object,
         over present: S3Object?,
         _ move: S3Move,
         isCopied: Bool
-    ) async -> CloudFSError? {
+    ) async -> Result<Bool, CloudFSError> {
         do throws(CloudFSError) {
-            try await copy(object, over: present, move, isCopied: isCopied)
-            return nil
+            return .success(try await copy(object, over: present, move, isCopied: isCopied))
         } catch {
-            return error
+            return .failure(error)
         }
     }
 
     /// How often what is to be done for an object is decided that others write meanwhile.
     private static let mostDecisions = 3
 
+    /// - Returns: Whether there was anything to copy.
     private func copy(
         _ object: S3Object,
         over present: S3Object?,
         _ move: S3Move,
         isCopied: Bool
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> Bool {
         let key = move.newKey(of: object)
         guard key.count <= S3Keys.maximumByteCount else {
             throw CloudFSError(
@@ -180,14 +200,15 @@ extension S3Provider {
                 let step = move.step(for: object, over: present, isCopied: isCopied)
                 return try await take(step, object, over: present, move, isCopied: isCopied)
             } catch  where Self.isConflict(error) && number < Self.mostDecisions {
-                guard let head = try await client.headIfPresent(object.key) else { return }
+                guard let head = try await client.headIfPresent(object.key) else { return false }
                 object = head.object
                 present = try await client.headIfPresent(key)?.object
             } catch  where error.code == .notFound && error.cause as? S3Failure == .noSuchKey {
                 // Deleted by somebody meanwhile: so it is not in the new folder either.
-                return
+                return false
             }
         }
+        return false
     }
 
     private func take(
@@ -196,17 +217,20 @@ extension S3Provider {
         over present: S3Object?,
         _ move: S3Move,
         isCopied: Bool
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> Bool {
         let key = move.newKey(of: object)
         switch step {
         case .nothing:
             if let present, !isCopied { move.noteCopied(object, tag: present.entityTag) }
+            return false
         case .copy:
             move.noteCopied(object, tag: try await copyMeant(object, to: key, over: present))
+            return true
         case .copyBeside:
-            try await copyBeside(object, key)
+            let hasCopied = try await copyBeside(object, key)
             // Done with; what stands in its place is not its copy.
             if !isCopied { move.noteCopied(object, tag: "") }
+            return hasCopied
         }
     }
 
@@ -233,7 +257,12 @@ extension S3Provider {
     /// Copies an object beside what was written in its new place meanwhile, as a conflict version.
     ///
     /// Named after its own time: tried once more after an interruption, it gets the same name.
-    private func copyBeside(_ object: S3Object, _ key: [UInt8]) async throws(CloudFSError) {
+    ///
+    /// - Returns: Whether it was not there yet.
+    private func copyBeside(
+        _ object: S3Object,
+        _ key: [UInt8]
+    ) async throws(CloudFSError) -> Bool {
         let slash = UInt8(ascii: "/")
         let folder = key.prefix(through: key.lastIndex(of: slash) ?? key.startIndex)
         let part = Array(key.dropFirst(folder.count))
@@ -254,7 +283,7 @@ extension S3Provider {
                 "an object was written in the old and in the new place of its folder",
                 metadata: ["kept as": "\(name)"]
             )
-            return
+            return taken == nil
         }
         throw CloudFSError(.exists, "there are too many conflict versions of an object")
     }

@@ -240,6 +240,35 @@ import Testing
         #expect(bench.fake.keys("d/").isEmpty)
     }
 
+    /// What was written late is copied before its page of the old folder is deleted; that takes its
+    /// time.
+    @Test(arguments: S3LostAnswerTests.Server.allCases)
+    func `what is written in the old folder while another late file is copied is not deleted`(
+        server: S3LostAnswerTests.Server
+    ) async throws {
+        let bench = try await Bench.make(server.settings)
+        let provider = try await bench.provider()
+        for name in ["a", "b"] { bench.fake.put(FakeS3Key("d/\(name)"), "old") }
+        let base = try await provider.item(at: Bench.path("d")).version
+        let (copying, late) = (FakeS3Gate(), FakeS3Gate())
+        bench.fake.add(FakeS3Fault(.wait(copying), on: .copy, key: "e/b"))
+        bench.fake.add(FakeS3Fault(.wait(late), on: .copy, key: "e/z"))
+        let outcome = try await Bench.during(copying) {
+            bench.fake.put("d/z", "late")
+        } _: {
+            try await Bench.during(late) {
+                bench.fake.put("d/a", "new")
+            } _: {
+                _ = try await provider.move(from: Bench.path("d"), to: Bench.path("e"), base: base)
+            }.get()
+        }
+        try outcome.get()
+        let all = (bench.fake.keys("e/") + bench.fake.keys("d/"))
+            .compactMap { bench.fake.object($0)?.bytes }
+        #expect(all.contains(Self.new) && all.contains(Array("late".utf8)))
+        #expect(bench.fake.keys("d/").isEmpty)
+    }
+
     @Test(arguments: [false, true])
     func `a file that is written after an upload without conditions was lost stays`(
         isNew: Bool
