@@ -163,15 +163,15 @@ struct S3MovedTests {
             let sent = try await rclone("lsjson", "--metadata", "new/other")
             #expect(sent.contains("\"Size\":7"))
             #expect(sent.contains(known) == !isCopy)
-            let shown = "getfattr --only-values -n user.cloudfs.item-id"
-            let old = try await drive.run("\(shown) \(isCopy ? "old/own" : "new/other")")
             try await drive.mustDo(["refresh", "old"])
             try await eventually("the old place is seen") {
                 try await drive.exists("old/own") == isCopy
             }
-            let new = try await drive.run("\(shown) \(isCopy ? "old/own" : "new/other")")
-            #expect((old == new) == isCopy)
-            #expect(new.replacing("-", with: "").lowercased() == String(known))
+            let shown = "getfattr --only-values -n user.cloudfs.item-id"
+            let original = try await drive.run("\(shown) \(isCopy ? "old/own" : "new/other")")
+            #expect(original.replacing("-", with: "").lowercased() == String(known))
+            let other = try await drive.run("\(shown) new/other")
+            #expect((other == original) == !isCopy)
         }
     }
 

@@ -259,6 +259,7 @@ extension CatalogWriter {
         try noteLost(of: id)
         try execute("DELETE FROM base WHERE item = ?", [id.rawValue])
         try execute("DELETE FROM newer WHERE item = ?", [id.rawValue])
+        try forgetHeir(id)
     }
 
     /// Notes that an item is about to lose its base: what it lacks of that version never comes.

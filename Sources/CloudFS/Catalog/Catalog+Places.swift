@@ -170,6 +170,7 @@ extension CatalogWriter {
         try clearNewer(of: id)
         // Not lost: what it lacks of these bytes comes from the other place.
         try execute("DELETE FROM base WHERE item = ?", [id.rawValue])
+        try forgetHeir(id)
         guard try passBase(lookalike, to: try reader.existing(id)) else {
             throw CloudFSError(.internalFailure, "a file cannot have another's place", item: id)
         }

@@ -154,9 +154,10 @@ extension RemoteApplier {
         let id = known.item
         let renamed = try catalog.write { writer -> [ItemChange]? in
             guard try writer.reader.isKnown(known, in: above) else { return nil }
+            let changes = try bequeath(try writer.reader.existing(id), known, writer)
             try writer.removeBase(of: id)
             try writer.enqueue(id, notBefore: now)
-            return try nameAnew(id, writer)
+            return try changes + nameAnew(id, writer)
         }
         guard let renamed else { return nil }
         state.loseBase()
@@ -194,17 +195,21 @@ extension RemoteApplier {
     ) throws -> [ItemChange] {
         let name = try writer.reader.name(of: record.id)
         try writer.removeName(of: record.id)
+        // Else it was deleted here as well.
+        var changes: [ItemChange] = []
+        if let name {
+            changes = [
+                .entryVanished(
+                    parent: name.parent,
+                    name: try ItemName(name.name),
+                    item: record.id
+                )
+            ]
+            changes += try bequeath(record, known, writer)
+        }
         try writer.removeBase(of: record.id)
         try writer.dequeue(record.id)
-        // Else it was deleted here as well.
-        guard let name else { return [] }
-        return try [
-            .entryVanished(
-                parent: name.parent,
-                name: ItemName(name.name),
-                item: record.id
-            )
-        ] + bequeath(record, known, writer)
+        return changes
     }
 
     /// Hands on what an item was that is gone to whatever turns out to be it.

@@ -36,25 +36,50 @@ extension Uploader {
         _ id: ItemID,
         _ facts: OutboxFacts
     ) async throws(CloudFSError) -> OutboxFacts {
-        let own = facts.record.item.documentID
-        guard facts.document != own else { return facts }
-        let path = try await pool.engine {
+        var apart = facts
+        apart.document = facts.record.item.documentID
+        guard facts.document != apart.document else { return facts }
+        let mark = mutations.beginListing()
+        defer { mutations.endListing() }
+        let known = try await pool.engine { () throws -> (ItemID, RemotePath?)? in
             try self.catalog.read { reader in
-                try reader.holder(of: facts.document).flatMap { try reader.remotePath(of: $0) }
+                try reader.holder(of: facts.document).map { ($0, try reader.remotePath(of: $0)) }
             }
         }
-        guard let path else { return facts }
-        do throws(CloudFSError) {
-            guard try await provider.item(at: path).documentID == facts.document else {
-                return facts
+        guard let (holder, path) = known else { return facts }
+        // It is not in the cloud, and is to be.
+        guard let path else { return apart }
+        if try await isDocument(facts.document, at: path) { return apart }
+        let isUnmoved = try await pool.engine {
+            try self.catalog.read { reader in
+                try self.applier.isUnmoved(holder, at: path, since: mark, reader)
+                    && reader.sent(of: holder) == nil
             }
-        } catch  where error.code == .notFound || error.code == .notDirectory {
-            return facts
         }
-        try await pool.engine { try self.catalog.write { try $0.forgetHeir(id) } }
-        var facts = facts
-        facts.document = own
+        guard isUnmoved else {
+            throw CloudFSError(.cancelled, "what it may be a copy of moves", item: id)
+        }
+        await feed.hintParent(of: holder)
         return facts
+    }
+
+    /// Whether the cloud has a document in a place, as far as it tells.
+    private func isDocument(
+        _ document: DocumentID,
+        at path: RemotePath
+    ) async throws(CloudFSError) -> Bool {
+        do throws(CloudFSError) {
+            return try await provider.item(at: path).documentID == document
+        } catch {
+            guard
+                [.notFound, .notDirectory, .denied, .internalFailure, .corrupt].contains(error.code)
+            else { throw error }
+            logger.debug(
+                "what is in the place of another item is not known",
+                metadata: ["path": "\(path)", "error": "\(error)"]
+            )
+            return false
+        }
     }
 
     func updateMetadata(

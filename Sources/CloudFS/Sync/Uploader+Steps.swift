@@ -228,6 +228,7 @@ extension Uploader {
                 SentContent(changeCount: snapshot.changeCount, facts: snapshot.facts),
                 BaseRecord(of: id, in: sent.parent, remote),
                 replacing: facts.base,
+                document: facts.document,
                 changed: facts.record.item.changed,
                 attributes: facts.attributes
             )
@@ -319,6 +320,7 @@ extension Uploader {
     /// - Parameters:
     ///   - sent: The content it is known to have; `nil` if it is not certain to be that of any
     ///     moment.
+    ///   - document: The identity that it has there.
     ///   - changed: When the metadata that it has were last changed here.
     ///   - remote: What it has, where that may be more than was sent.
     /// - Returns: Whether to go on with the next step.
@@ -327,6 +329,7 @@ extension Uploader {
         _ sent: SentContent?,
         _ base: BaseRecord,
         replacing expected: BaseRecord?,
+        document: DocumentID,
         changed: Timestamp,
         attributes: [String: [UInt8]]? = nil,
         learning remote: RemoteItem? = nil
@@ -346,8 +349,10 @@ extension Uploader {
                     at: self.clocks.now()
                 )
                 if isSame {
-                    // What is new there has an identity of its own.
-                    if expected == nil { try writer.forgetHeir(file.id) }
+                    // The cloud has its own identity now.
+                    if try document == writer.reader.existing(file.id).item.documentID {
+                        try writer.forgetHeir(file.id)
+                    }
                     if isFinal {
                         try writer.markClean(file.id)
                         if let length { try writer.setSize(length, of: file.id) }

@@ -202,6 +202,7 @@ extension Uploader {
                     sameAt.map { SentContent(changeCount: $0) },
                     known,
                     replacing: sent.base(of: known),
+                    document: sent.document,
                     // What was sent with the bytes is not known; it is sent again if it changed.
                     changed: Timestamp(nanoseconds: .min),
                     learning: remote

@@ -82,8 +82,8 @@ import Testing
         try fixture.catalog.write { writer in
             let record = try writer.reader.existing(base.item)
             try writer.removeName(of: base.item)
-            try writer.removeBase(of: base.item)
             _ = try writer.bequeath(record, base, at: moment)
+            try writer.removeBase(of: base.item)
             try writer.erase(base.item)
         }
     }
@@ -338,7 +338,10 @@ import Testing
         }
         #expect(try value(of: id) == [1])
         made.attributes = ["user.other": [2]]
-        try fixture.catalog.write { try $0.takeOverMetadata(of: made, for: id, at: Self.later) }
+        let isNews = try fixture.catalog.write { writer in
+            try writer.takeOverMetadata(of: made, for: id, at: Self.later)
+        }
+        #expect(isNews)
         #expect(try value(of: id) == [1])
         #expect(try value(of: id, "user.other") == [2])
     }

@@ -113,6 +113,23 @@ import Testing
         #expect(read.count == 1)
     }
 
+    /// What another device wrote in the second of what a drive knew that was gone for a moment, no
+    /// listing tells.
+    @Test func `records of the last two minutes are told when a drive starts`() async throws {
+        let bench = try await Bench.make()
+        for (count, age) in [(1, 200), (2, 100), (3, 10)] as [(Int64, Int64)] {
+            Self.record(
+                "children x\(age)\n",
+                at: Self.milliseconds(ago: .seconds(age)),
+                count: count,
+                bench
+            )
+        }
+        let one = try await bench.provider()
+        let page = try await one.changes(after: try await Self.anchor(one))
+        #expect(Set(page.hints) == [try Self.children("x100"), try Self.children("x10")])
+    }
+
     @Test func `a missing count leads to a full comparison, if it does not turn up`() async throws {
         let bench = try await Bench.make()
         let shift = Shift()
