@@ -14,7 +14,8 @@ extension ChangeFeed {
         let path = try await applier.pool.engine {
             try self.applier.catalog.read { try $0.remotePath(of: folder) }
         }
-        guard let path else { throw CloudFSError(.notFound, "it is not in the cloud") }
+        // Gone since it was listed: with what was in it, as a folder of a bucket without a marker.
+        guard let path else { return }
         try await note([.subtree(path)])
     }
 
