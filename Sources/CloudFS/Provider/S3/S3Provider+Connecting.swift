@@ -211,6 +211,9 @@ extension S3Provider {
     /// The tag of no object.
     private static let unknownTag = String(repeating: "0", count: 32)
 
+    /// How often copies are tried of which one may have been carried out unheard.
+    private static let mostCopyProbes = 3
+
     /// Whether copies are refused where uploads are, and only there: some servers ask the source.
     ///
     /// - Parameter key: Of nothing, before and after.
@@ -219,15 +222,29 @@ extension S3Provider {
         to key: [UInt8]
     ) async throws(CloudFSError) -> Bool {
         guard rules.create else { return false }
+        for _ in 1...Self.mostCopyProbes {
+            let isHonoured = try await tryCopies(rules, to: key)
+            try await client.delete(key, isOwn: true)
+            if let isHonoured { return isHonoured }
+        }
+        return false
+    }
+
+    /// - Returns: `nil` if one was refused where nothing was: an earlier try was carried out whose
+    ///   answer was lost, or the server refuses them all.
+    private func tryCopies(
+        _ rules: S3WriteRules,
+        to key: [UInt8]
+    ) async throws(CloudFSError) -> Bool? {
         let wrong = rules.condition(replacing: Self.unknownTag)
-        var isHonoured = true
         for (condition, isToFail) in [
             (S3Condition.ifNoneMatchAny, false), (.ifNoneMatchAny, true), (wrong, true),
-        ] where isHonoured && condition != .none {
-            isHonoured = try await isCopyRefused(to: key, condition) == isToFail
+        ] where condition != .none {
+            let isRefused = try await isCopyRefused(to: key, condition)
+            if isRefused == isToFail { continue }
+            return isRefused == true ? nil : false
         }
-        try await client.delete(key, isOwn: true)
-        return isHonoured
+        return true
     }
 
     /// Whether a copy is refused for its condition; `nil` if it fails otherwise.
