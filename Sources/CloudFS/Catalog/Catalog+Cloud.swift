@@ -262,6 +262,15 @@ extension CatalogWriter {
         try forgetHeir(id)
     }
 
+    /// Makes the next listing look closer at an item, whatever it says.
+    ///
+    /// - Parameter base: What is known of it now.
+    func doubt(_ base: BaseRecord) throws {
+        var doubted = base
+        doubted.version = base.version.asStale
+        try setBase(doubted)
+    }
+
     /// Notes that an item is about to lose its base: what it lacks of that version never comes.
     ///
     /// Whatever base it gets later is another version, whose bytes must not be mixed with its own.

@@ -53,11 +53,10 @@ extension ChangeFeed {
     private func noteWritten(_ path: RemotePath, _ writer: CatalogWriter) throws {
         guard let name = path.name,
             let folder = try writer.reader.folder(at: path.parent, root: root),
-            var base = try writer.reader.base(named: name.bytes, in: folder),
+            let base = try writer.reader.base(named: name.bytes, in: folder),
             !base.version.isSketch
         else { return }
-        base.version = base.version.asStale
-        try writer.setBase(base)
+        try writer.doubt(base)
     }
 
     /// The folder a hint speaks of, or the nearest one above that is known, and what was there a

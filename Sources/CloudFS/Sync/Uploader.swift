@@ -286,9 +286,7 @@ final class Uploader: Sendable {
         try await pool.engine {
             try self.catalog.write { writer in
                 guard try writer.reader.base(of: known.item) == known else { return }
-                var doubted = known
-                doubted.version = known.version.asStale
-                try writer.setBase(doubted)
+                try writer.doubt(known)
             }
         }
     }

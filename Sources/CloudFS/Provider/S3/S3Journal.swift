@@ -159,7 +159,7 @@ final class S3Journal: Sendable {
         let now = client.clocks.elapsed()
         state.withLock { state in
             let isStart = state.epoch == 0
-            state.seen = Set(isStart ? keys.dropLast(Self.mostRecords / 2)[...] : keys[...])
+            state.seen = Set(isStart ? keys.dropLast(Self.mostAtStart)[...] : keys[...])
             state.epoch += 1
             state.latest = time
             state.countedSince = time
@@ -314,6 +314,8 @@ final class S3Journal: Sendable {
 
     /// Of more new records than this, comparing everything is the shorter way.
     private static let mostRecords = 500
+    /// How many of the last minutes' records are heard of by a drive that starts.
+    private static let mostAtStart = 250
 
     /// - Returns: `nil` if the connection failed.
     private func hints(in key: [UInt8]) async -> Set<ChangeHint>? {
