@@ -116,7 +116,8 @@ extension S3Client {
     /// Finds out whether what is there is our own upload, which was not answered.
     ///
     /// An object of the same size with the same metadata is ours; a document's identity and time
-    /// are among the metadata, and bytes that are at hand are compared by their digest.
+    /// are among the metadata, and bytes that are at hand are compared by their digest. With more
+    /// metadata than that it is what another device made of ours.
     private func settle(
         _ key: [UInt8],
         _ body: HTTPBody,
@@ -128,9 +129,7 @@ extension S3Client {
         if let known, head.object == known.object, head.userMetadata == known.userMetadata {
             return nil
         }
-        let isOurs =
-            head.object.size == body.byteCount
-            && metadata.allSatisfy { head.userMetadata[$0.key.lowercased()] == $0.value }
+        let isOurs = head.object.size == body.byteCount && head.userMetadata == metadata
         guard isOurs, try await transport.md5(of: body) == head.object.entityTag else {
             // Of what was looked at before more can be said: it is another version by now.
             throw known == nil ? error : S3AnswerCheck.changed(key, cause: .noAnswer)

@@ -163,6 +163,32 @@ import Testing
         #expect(Self.code(outcome) != nil)
     }
 
+    /// Taken for what was sent, its version would be known, and nobody would ask what else it has.
+    @Test(arguments: S3LostAnswerTests.Server.allCases)
+    func `a new file whose upload was lost and that was written on since is not what was sent`(
+        server: S3LostAnswerTests.Server
+    ) async throws {
+        let bench = try await Bench.make(server.settings)
+        let provider = try await bench.provider()
+        let written = try S3Metadata.headers(
+            Bench.metadata,
+            kind: .file,
+            documentID: DocumentID(high: 1, low: 2),
+            attributes: ["user.a": [1]]
+        )
+        let mark = try #require(written["xattr"])
+        let outcome = try await bench.losing(.put, of: "a") {
+            $0.key == "a"
+        } _: {
+            let sent = bench.fake.object("a")?.metadata ?? [:]
+            bench.fake.put("a", [1], metadata: sent.merging(["xattr": mark]) { $1 })
+        } _: {
+            _ = try await Bench.upload([1], to: "a", of: provider)
+        }
+        #expect(Self.code(outcome) != nil)
+        #expect(try await provider.item(at: Bench.path("a")).attributes == ["user.a": [1]])
+    }
+
     @Test(arguments: S3LostAnswerTests.Server.allCases)
     func `what is written on a folder after a change of it was lost stays`(
         server: S3LostAnswerTests.Server
