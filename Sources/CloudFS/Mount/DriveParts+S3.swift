@@ -98,7 +98,9 @@ extension DriveParts {
                     method: "POST",
                     url: request.url,
                     headers: request.headers,
-                    body: .bytes(request.body)
+                    body: .bytes(request.body),
+                    // Who reads waits for it, and must not wait for uploads.
+                    lane: .receiving
                 ),
                 meter: meter
             ) { answer throws(CloudFSError) in

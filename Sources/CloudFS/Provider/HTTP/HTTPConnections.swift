@@ -75,9 +75,16 @@ final class HTTPConnections: HTTPWire {
         return tls
     }
 
-    /// Has content come in few large buffers instead of many of 64 KiB, each a wake-up.
+    /// `TCP_NOTSENT_LOWAT` of Linux: how much the system takes that is not under way yet.
+    private static let unsentLimit = NIOBSDSocket.Option(rawValue: 25)
+    private static let unsentByteCount: Int = 64 << 10
+
+    /// Has content come in few large buffers instead of many of 64 KiB, each a wake-up, and go
+    /// out as the network takes it.
     ///
-    /// One buffer is handed on before the next is filled, which is what keeps memory small.
+    /// One buffer is handed on before the next is filled, which is what keeps memory small. The
+    /// system would take megabytes to send, and then nothing for minutes on a slow link: nobody
+    /// could tell whether anything moves.
     private static func prepare(_ channel: any Channel) -> EventLoopFuture<Void> {
         let buffers = AdaptiveRecvByteBufferAllocator(
             minimum: 2_048,
@@ -86,6 +93,10 @@ final class HTTPConnections: HTTPWire {
         )
         return channel.setOption(.recvAllocator, value: buffers).flatMap {
             channel.setOption(.maxMessagesPerRead, value: 1)
+        }.flatMap {
+            // Not every system knows it, and all goes on without.
+            channel.setOption(.tcpOption(Self.unsentLimit), value: Self.unsentByteCount)
+                .flatMapErrorThrowing { _ in }
         }
     }
 }

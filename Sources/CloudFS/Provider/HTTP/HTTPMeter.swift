@@ -2,7 +2,7 @@ import Synchronization
 
 /// The bounds of one exchange, in time spent on the network.
 struct HTTPLimits: Sendable, Equatable {
-    /// For the whole exchange.
+    /// For the whole exchange; where a body is sent, from the first byte of the answer.
     var total: Duration
     /// From the end of the request to the first byte of the answer.
     var firstByte: Duration
@@ -22,6 +22,9 @@ final class HTTPMeter: Sendable {
         var pauses = 1
         var movedAt = Duration.zero
         var allowance: Duration
+        /// When the bound of the whole began to count; `nil` until a body is answered.
+        var countedFrom: Duration? = .zero
+        var isAnswered = false
         var hasExpired = false
 
         func networkTime(at now: Duration) -> Duration {
@@ -48,12 +51,28 @@ final class HTTPMeter: Sendable {
     /// Whether the exchange was ended for being too slow.
     var hasExpired: Bool { state.withLock { $0.hasExpired } }
 
-    /// Something moved; the next movement may take `allowance`.
-    func move(allowing allowance: Duration? = nil) {
+    /// Something of the answer came.
+    func move() {
         let now = elapsed()
         state.withLock { state in
             state.movedAt = state.networkTime(at: now)
-            state.allowance = allowance ?? limits.idle
+            state.allowance = limits.idle
+            state.isAnswered = true
+            state.countedFrom = state.countedFrom ?? state.movedAt
+        }
+    }
+
+    /// Something of the body was taken; the next movement may take `allowance`.
+    ///
+    /// How long all of it takes is the link's affair: the bound of the whole counts only once
+    /// there is an answer.
+    func send(allowing allowance: Duration) {
+        let now = elapsed()
+        state.withLock { state in
+            guard !state.isAnswered else { return }
+            state.movedAt = state.networkTime(at: now)
+            state.allowance = allowance
+            state.countedFrom = nil
         }
     }
 
@@ -81,10 +100,9 @@ final class HTTPMeter: Sendable {
         let now = elapsed()
         return state.withLock { state in
             let networkTime = state.networkTime(at: now)
-            let left = min(
-                limits.total - networkTime,
-                state.movedAt + state.allowance - networkTime
-            )
+            let untilIdle = state.movedAt + state.allowance - networkTime
+            let untilEnd = state.countedFrom.map { $0 + limits.total - networkTime }
+            let left = min(untilEnd ?? untilIdle, untilIdle)
             guard left <= .zero else { return left }
             state.hasExpired = true
             return nil

@@ -3,15 +3,25 @@ import NIOCore
 import Synchronization
 
 /// A request's body on its way out, in pieces that wait for the connection.
+///
+/// Each piece that the connection takes is a movement: a body may take as long as it likes while
+/// it moves. Of a file no more is in memory than was read for the next pieces.
 final class HTTPOutgoing: Sendable {
-    /// Small enough for a slow link to take one before it counts as idle.
-    static let pieceByteCount: Int64 = 256 << 10
+    /// Small enough to come often, also where many bodies share a slow link or a limit.
+    static let pieceByteCount: Int64 = 32 << 10
 
-    /// What the system may hold of a body that the network has not taken yet.
-    private static let heldByteCount: Int64 = 4 << 20
+    /// What is read of a file at once.
+    private static let readByteCount: Int64 = 256 << 10
 
-    /// The slowest link that is waited for, in bytes per second.
-    private static let slowestRate: Int64 = 50_000
+    /// What a connection has to pass on before it takes the next piece.
+    private static let waitingByteCount: Int64 = 64 << 10
+
+    /// What may still be on its way of a body that was taken whole, here and on the link.
+    private static let heldByteCount: Int64 = 256 << 10
+
+    /// The slowest pace that is waited for, in bytes per second: a link of 50 kB/s that two dozen
+    /// bodies share.
+    private static let slowestRate: Int64 = 2_000
 
     let body: HTTPBody
     private let meter: HTTPMeter
@@ -22,24 +32,28 @@ final class HTTPOutgoing: Sendable {
         self.body = body
         self.meter = meter
         self.pool = pool
-        meter.move(allowing: firstByteAllowance)
+        if body.byteCount > 0 { meter.send(allowing: answerAllowance) }
     }
 
     /// Why the body could not be read; the HTTP client reports it as a failure of its own.
     var failure: CloudFSError? { state.withLock { $0 } }
 
     /// The time for the answer's first byte, during which the last of the body still travels.
-    private var firstByteAllowance: Duration {
-        let held = min(body.byteCount, Self.heldByteCount)
-        return meter.limits.firstByte + .milliseconds(held * 1_000 / Self.slowestRate)
+    private var answerAllowance: Duration {
+        meter.limits.firstByte + Self.time(for: min(body.byteCount, Self.heldByteCount))
+    }
+
+    private static func time(for byteCount: Int64) -> Duration {
+        .milliseconds(byteCount * 1_000 / slowestRate)
     }
 
     var wireBody: HTTPClientRequest.Body? {
         switch body {
         case .none: nil
-        case .bytes(let bytes): .bytes(ByteBuffer(bytes: bytes))
-        case .file(_, _, let byteCount, _, _):
-            .stream(Pieces(outgoing: self), length: .known(byteCount))
+        case .bytes(let bytes) where bytes.count <= Self.pieceByteCount:
+            .bytes(ByteBuffer(bytes: bytes))
+        case .file(_, _, 0, _, _, _): .bytes(ByteBuffer())
+        case .bytes, .file: .stream(Pieces(outgoing: self), length: .known(body.byteCount))
         }
     }
 
@@ -53,31 +67,62 @@ final class HTTPOutgoing: Sendable {
         struct Iterator: AsyncIteratorProtocol {
             let outgoing: HTTPOutgoing
             var sent: Int64 = 0
+            /// What was read and not sent.
+            var unsent = ByteBuffer()
 
             mutating func next() async throws -> ByteBuffer? {
-                guard let buffer = try await outgoing.piece(at: sent) else { return nil }
-                sent += Int64(buffer.readableBytes)
-                return buffer
+                let count = try await outgoing.nextByteCount(after: sent)
+                guard count > 0 else { return nil }
+                if unsent.readableBytes == 0 { unsent = try await outgoing.read(at: sent) }
+                let length = Swift.min(count, unsent.readableBytes)
+                guard let piece = unsent.readSlice(length: length) else { return nil }
+                sent += Int64(length)
+                return piece
             }
         }
     }
 
-    /// The piece that begins after `sent` bytes; `nil` at the end.
-    private func piece(at sent: Int64) async throws -> ByteBuffer? {
-        guard
-            case .file(let descriptor, let offset, let byteCount, let willSend, let didSend) = body
-        else { return nil }
-        if sent > 0 { didSend(sent) }
-        meter.move(allowing: firstByteAllowance)
-        let count = Int(min(byteCount - sent, Self.pieceByteCount))
-        guard count > 0 else { return nil }
+    /// How long the piece after `sent` bytes is, once it may be sent; 0 at the end.
+    private func nextByteCount(after sent: Int64) async throws -> Int {
+        if case .file(_, _, _, _, let didSend, _) = body, sent > 0 { didSend(sent) }
+        let left = body.byteCount - sent
+        guard left > 0 else {
+            meter.send(allowing: answerAllowance)
+            return 0
+        }
+        meter.send(allowing: meter.limits.idle + Self.time(for: min(left, Self.waitingByteCount)))
+        let count = Int(min(left, Self.pieceByteCount))
+        guard case .file(_, _, _, let willSend, _, _) = body else { return count }
+        try await offTheNetwork { try await willSend(count) }
+        return count
+    }
+
+    /// The bytes that come after the first `sent`, as many as are read at once.
+    private func read(at sent: Int64) async throws -> ByteBuffer {
+        switch body {
+        case .none: return ByteBuffer()
+        case .bytes(let bytes):
+            return ByteBuffer(bytes: bytes[Int(sent)...].prefix(Int(Self.pieceByteCount)))
+        case .file(let descriptor, let offset, let byteCount, _, _, let witness):
+            let count = Int(min(byteCount - sent, Self.readByteCount))
+            return try await offTheNetwork { [pool] in
+                try await pool.run {
+                    let bytes = try HTTPBody.read(descriptor, at: offset + sent, byteCount: count)
+                    try witness?.see(bytes, at: sent)
+                    return bytes
+                }
+            }
+        }
+    }
+
+    /// Does work of this machine whose time the server is not blamed for, and keeps its failure.
+    private func offTheNetwork<Value: Sendable>(
+        _ work: () async throws -> Value
+    ) async throws -> Value {
         meter.pause()
         defer { meter.resume() }
         do {
-            try await willSend(count)
-            return try await pool.run {
-                try HTTPBody.read(descriptor, at: offset + sent, byteCount: count)
-            }
+            return try await work()
         } catch {
             let failure =
                 error as? CloudFSError

@@ -3,13 +3,16 @@ import Synchronization
 
 /// A bounded number of exchanges at once; the others wait in order of arrival.
 ///
-/// Those that send something have no more than half of the slots, so that who reads never waits
-/// for an upload. The HTTP client bounds its connections too, but gives up on who waits for one
-/// too long.
+/// Those that change something have no more than half of the slots, so that who reads never waits
+/// for an upload, nor for a copy that the server takes its time for. Where they are too many for
+/// the link they become fewer for a while. The HTTP client bounds its connections too, but gives
+/// up on who waits for one too long.
 final class HTTPSlots: Sendable {
-    /// What an exchange mostly does.
+    /// What an exchange is for.
     enum Lane: Hashable, Sendable {
+        /// It changes nothing.
         case receiving
+        /// It changes something, whether it carries bytes or not.
         case sending
     }
 
@@ -17,6 +20,8 @@ final class HTTPSlots: Sendable {
         /// Of each lane; what one takes counts for the other too.
         var free: Int
         var freeToSend: Int
+        /// How many may send at once; they may be more for a moment after it became less.
+        var mostToSend: Int
         var next: UInt64 = 0
         var waiting: [Lane: OrderedDictionary<UInt64, CheckedContinuation<Bool, Never>>] = [:]
 
@@ -41,10 +46,15 @@ final class HTTPSlots: Sendable {
     }
 
     private let state: Mutex<State>
+    /// How many may send at once if nothing is wrong.
+    private let senderCount: Int
+    /// Not fewer, so that one that hangs does not stop all others.
+    private static let fewestSenders = 4
 
     init(count: Int) {
         precondition(count > 0, "an exchange needs a slot")
-        state = Mutex(State(free: count, freeToSend: max(1, count / 2)))
+        senderCount = max(1, count / 2)
+        state = Mutex(State(free: count, freeToSend: senderCount, mostToSend: senderCount))
     }
 
     /// How many wait now.
@@ -82,5 +92,26 @@ final class HTTPSlots: Sendable {
             state.add(1, to: lane)
             return state.admitNext()
         }?.resume(returning: true)
+    }
+
+    /// Something was sent too slowly: half as many may send at once from now on.
+    func narrow() {
+        state.withLock { state in
+            let fewest = min(Self.fewestSenders, senderCount)
+            let fewer = max(fewest, state.mostToSend / 2)
+            state.freeToSend -= state.mostToSend - fewer
+            state.mostToSend = fewer
+        }
+    }
+
+    /// Something was sent in time: one more may send at once, up to half of the slots.
+    func widen() {
+        let next: CheckedContinuation<Bool, Never>? = state.withLock { state in
+            guard state.mostToSend < senderCount else { return nil }
+            state.mostToSend += 1
+            state.freeToSend += 1
+            return state.admitNext()
+        }
+        next?.resume(returning: true)
     }
 }

@@ -15,6 +15,8 @@ final class HTTPTransport: Sendable {
         /// The `Content-Length` is added.
         var headers: [(name: String, value: String)]
         var body = HTTPBody.none
+        /// Whose slots it takes; `nil`: GET and HEAD change nothing, all else does.
+        var lane: HTTPSlots.Lane?
     }
 
     private let wire: any HTTPWire
@@ -25,7 +27,7 @@ final class HTTPTransport: Sendable {
 
     /// - Parameters:
     ///   - wire: What carries the requests.
-    ///   - maximumConnections: How many exchanges run at once, half of them to send something; the
+    ///   - maximumConnections: How many exchanges run at once, half of them for changes; the
     ///     others wait in order.
     ///   - pool: Where files are read.
     ///   - clocks: What time is measured with.
@@ -82,7 +84,7 @@ final class HTTPTransport: Sendable {
         meter: HTTPMeter,
         consume: @escaping @Sendable (HTTPAnswer) async throws(CloudFSError) -> Value
     ) async throws(CloudFSError) -> Value {
-        let lane: HTTPSlots.Lane = request.body.byteCount > 0 ? .sending : .receiving
+        let lane = Self.lane(of: request)
         guard await slots.take(lane) else {
             throw CloudFSError(.cancelled, "the request was given up")
         }
@@ -109,7 +111,22 @@ final class HTTPTransport: Sendable {
             return result
         }
         guard let result else { throw CloudFSError(.cancelled, "the request was given up") }
+        if request.body.byteCount > 0 { noteSpeed(of: result, meter) }
         return try result.get()
+    }
+
+    /// A copy at the server has no body, and may keep its slot longer than any upload.
+    private static func lane(of request: Request) -> HTTPSlots.Lane {
+        request.lane ?? (["GET", "HEAD"].contains(request.method) ? .receiving : .sending)
+    }
+
+    /// Has fewer send at once while they are too many for the link.
+    private func noteSpeed<Value>(of result: Result<Value, CloudFSError>, _ meter: HTTPMeter) {
+        switch result {
+        case .success: slots.widen()
+        case .failure where meter.hasExpired: slots.narrow()
+        case .failure: break
+        }
     }
 
     /// Whether the HTTP client will ask for just this target.

@@ -104,7 +104,8 @@ struct S3Call: Sendable {
         )
     }
 
-    /// How long all of it may take, with its repetitions.
+    /// How long all of it may take, with its repetitions; a body that moves is not cut off, but
+    /// what then fails is not repeated.
     func budget(_ limits: S3Limits) -> Duration {
         switch weight {
         case .metadata: limits.metadata
@@ -114,9 +115,12 @@ struct S3Call: Sendable {
         }
     }
 
-    /// How long one try of it may take.
+    /// How long one try of it may take; of a body only how long it may stand still.
     func limits(_ limits: S3Limits, within budget: Duration) -> HTTPLimits {
         switch weight {
+        case .data where body.byteCount > 0:
+            // A slow link may have used up the budget before an answer has one more try made.
+            HTTPLimits(total: limits.data, firstByte: limits.firstByte, idle: limits.idle)
         case .metadata, .data:
             HTTPLimits(total: budget, firstByte: limits.firstByte, idle: limits.idle)
         case .serverWork:

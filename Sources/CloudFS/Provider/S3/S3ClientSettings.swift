@@ -2,9 +2,11 @@
 struct S3Limits: Sendable {
     /// For requests without a body worth mentioning, with all their retries.
     var metadata: Duration = .seconds(30)
-    /// For requests that carry bytes, beside the time their bytes take.
+    /// For requests that carry bytes, beside the time their bytes take; for what is sent, from
+    /// its answer on.
     var data: Duration = .seconds(60)
-    /// What is expected at least of a link, in bytes per second.
+    /// What is expected at least of a link, in bytes per second; what is sent goes on more slowly
+    /// too, but is then not repeated.
     var slowestRate: Int64 = 50_000
     /// For copies and completions, which a server does with all the bytes before it answers.
     var serverWork: Duration = .seconds(600)

@@ -1,5 +1,4 @@
 import Crypto
-import Glibc
 
 /// Sending files.
 ///
@@ -113,7 +112,9 @@ extension S3Provider {
         guard let name = upload.path.name else { throw Self.notFound(upload.path) }
         let item = try await describe(head, as: name)
         forgetUnheard(upload.key)
-        await journal.announce([.children(of: upload.path.parent)])
+        // What came in the place of the same bytes within a second, no listing tells.
+        let isNew = upload.base == nil
+        await journal.announce([isNew ? .children(of: upload.path.parent) : .item(upload.path)])
         return item
     }
 
@@ -142,17 +143,23 @@ extension S3Provider {
         return nil
     }
 
+    /// Sends a file in one request.
+    ///
+    /// It is read while it is sent: of many that wait for their turn nothing is in memory.
     private func sendWhole(_ upload: S3FileUpload) async throws(CloudFSError) -> S3Written {
         let (source, path) = (upload.source, upload.path)
-        var bytes: [UInt8] = []
-        while bytes.count < Int(source.byteCount) {
-            let offset = bytes.count
-            let count = min(1 << 20, Int(source.byteCount) - offset)
-            try await source.willSend(count)
-            bytes += try await read(source.descriptor, Int64(offset)..<Int64(offset + count), path)
+        try Self.requireUnchanged(source, path)
+        let witness = HTTPWitness(byteCount: source.byteCount) { () throws(CloudFSError) in
+            try Self.requireUnchanged(source, path)
         }
-        guard source.isUnchanged() else { throw Self.changedWhileSent(path) }
-        let body = HTTPBody.bytes(bytes)
+        let body = HTTPBody.file(
+            descriptor: source.descriptor,
+            offset: 0,
+            byteCount: source.byteCount,
+            willSend: source.willSend,
+            didSend: source.didSend,
+            witness: witness
+        )
         let written: S3Written
         do throws(CloudFSError) {
             written = try await client.put(
@@ -164,39 +171,19 @@ extension S3Provider {
                 over: upload.replaced
             )
         } catch {
-            if !Self.isConflict(error) {
-                noteUnheard(upload, tag: try await client.transport.md5(of: body))
-            }
+            // What was never sent to its end made nothing.
+            if !Self.isConflict(error), let md5 = witness.md5 { noteUnheard(upload, tag: md5) }
             throw error
         }
         source.didSend(source.byteCount)
         return written
     }
 
-    /// Reads a range of a file that is not to end before it.
-    func read(
-        _ descriptor: Int32,
-        _ range: Range<Int64>,
+    private static func requireUnchanged(
+        _ source: UploadSource,
         _ path: RemotePath
-    ) async throws(CloudFSError) -> [UInt8] {
-        try await pool.engine { () throws -> [UInt8] in
-            var bytes = [UInt8](repeating: 0, count: range.count)
-            var filled = 0
-            while filled < bytes.count {
-                let count = bytes.withUnsafeMutableBytes { buffer in
-                    pread(
-                        descriptor,
-                        buffer.baseAddress?.advanced(by: filled),
-                        buffer.count - filled,
-                        Int(range.lowerBound) + filled
-                    )
-                }
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else { throw Self.changedWhileSent(path) }
-                filled += count
-            }
-            return bytes
-        }
+    ) throws(CloudFSError) {
+        guard source.isUnchanged() else { throw changedWhileSent(path) }
     }
 
     static func changedWhileSent(_ path: RemotePath) -> CloudFSError {

@@ -49,4 +49,33 @@ import Testing
         slots.give(.sending)
         #expect(await slots.take(.sending))
     }
+
+    @Test func `where sending is too slow fewer do, and more as it goes well`() async throws {
+        let slots = HTTPSlots(count: 24)
+        for _ in 0..<12 { #expect(await slots.take(.sending)) }
+        slots.narrow()
+        // Six may send, and twelve do: six that end make room for nobody.
+        let waiter = try await Self.waiter(for: .sending, of: slots, count: 1)
+        for _ in 0..<6 { slots.give(.sending) }
+        #expect(slots.waiterCount == 1)
+        slots.give(.sending)
+        #expect(await waiter.value)
+        let second = try await Self.waiter(for: .sending, of: slots, count: 1)
+        slots.widen()
+        #expect(await second.value)
+    }
+
+    @Test func `a few send however slow all are, and half of the slots at most`() async throws {
+        let slots = HTTPSlots(count: 24)
+        for _ in 0..<10 { slots.narrow() }
+        for _ in 0..<4 { #expect(await slots.take(.sending)) }
+        let waiter = try await Self.waiter(for: .sending, of: slots, count: 1)
+        slots.give(.sending)
+        #expect(await waiter.value)
+        for _ in 0..<20 { slots.widen() }
+        for _ in 0..<8 { #expect(await slots.take(.sending)) }
+        let last = try await Self.waiter(for: .sending, of: slots, count: 1)
+        last.cancel()
+        #expect(await !last.value)
+    }
 }

@@ -299,6 +299,43 @@ private let generous = HTTPLimits(total: .seconds(60), firstByte: .seconds(60), 
         #expect(meter.remaining() == nil)
         #expect(meter.hasExpired)
     }
+
+    @Test func `a body that moves is bounded by its standing still, its answer as a whole`() {
+        let clock = ManualElapsed()
+        let limits = HTTPLimits(total: .seconds(10), firstByte: .seconds(8), idle: .seconds(2))
+        let meter = HTTPMeter(limits: limits, elapsed: { clock.now })
+        meter.resume()
+        for _ in 0..<20 {
+            meter.send(allowing: .seconds(3))
+            clock.advance(by: .seconds(2.5))
+            #expect(meter.remaining() == .seconds(0.5))
+        }
+        meter.send(allowing: .seconds(8))
+        clock.advance(by: .seconds(7))
+        #expect(meter.remaining() == .seconds(1))
+        for _ in 0..<6 {
+            meter.move()
+            #expect(meter.remaining() == .seconds(2))
+            clock.advance(by: .seconds(1.5))
+        }
+        // What is still sent of a body that was answered puts off nothing.
+        meter.send(allowing: .seconds(3))
+        meter.move()
+        #expect(meter.remaining() == .seconds(1))
+        clock.advance(by: .seconds(1))
+        #expect(meter.remaining() == nil)
+    }
+
+    @Test func `a body that stands still is given up`() {
+        let clock = ManualElapsed()
+        let limits = HTTPLimits(total: .seconds(90), firstByte: .seconds(8), idle: .seconds(2))
+        let meter = HTTPMeter(limits: limits, elapsed: { clock.now })
+        meter.resume()
+        meter.send(allowing: .seconds(3))
+        clock.advance(by: .seconds(3))
+        #expect(meter.remaining() == nil)
+        #expect(meter.hasExpired)
+    }
 }
 
 private final class ManualElapsed: Sendable {
