@@ -53,6 +53,25 @@ struct S3MovedTests {
         }
     }
 
+    /// Nothing is left of it anywhere else.
+    @Test(arguments: S3TestServers.all)
+    func `what is here stays when the bucket is emptied and filled with something else`(
+        server: S3TestServer
+    ) async throws {
+        try await withDrive(server) { drive, rclone in
+            try await drive.run("cat old/file new/other; echo mine > own")
+            try await drive.drain()
+            _ = try await rclone("delete", "/")
+            _ = try await rclone("copyto", "two", "restored/file")
+            let result = try await drive.cloudfs(["refresh", "\(drive.path)"])
+            #expect(result.status != 0 && result.errors.contains("container"), "\(result)")
+            try await eventually("it says so", within: .seconds(20)) {
+                try await drive.cloudfs(["mounts"]).output.contains("offline")
+            }
+            #expect(try await drive.run("cat old/file new/other own") == "onetwomine")
+        }
+    }
+
     @Test(arguments: S3TestServers.all, Late.allCases)
     func `what is moved over itself keeps its bytes`(
         server: S3TestServer,

@@ -109,7 +109,7 @@ public struct MetadataUpdate: Sendable, Equatable {
 ///   several tasks at once.
 /// - Errors: `offline`, `timedOut`, `unauthenticated`, `denied`, `notFound`, `exists`, `notEmpty`,
 ///   `notDirectory`, `isDirectory`, `remoteChanged`, `quotaExceeded`, `readOnly`, `invalidName`,
-///   `nameTooLong`, `tooLarge`, `attributesFull`, `invalidArgument`, `claimed`, `unsupported`,
+///   `nameTooLong`, `tooLarge`, `attributesFull`, `invalidArgument`, `lockHeld`, `unsupported`,
 ///   `corrupt`, `cancelled`.
 public protocol CloudProvider: Sendable {
     var capabilities: ProviderCapabilities { get }
@@ -121,6 +121,12 @@ public protocol CloudProvider: Sendable {
     /// - Returns: The container's identity, to be expected from now on; at most 256 bytes.
     /// - Throws: `offline` when it is missing, another one, or empty where it was not.
     func connect(expecting: ContainerExpectation) async throws(CloudFSError) -> String
+
+    /// Makes sure that the container is still the one that was connected to: asked before what is
+    /// missing in it is taken for deleted.
+    ///
+    /// - Throws: `offline` when it is not, or cannot be told.
+    func requireSameContainer() async throws(CloudFSError)
 
     /// The item at `path`; the root's name is the provider's own choice and means nothing.
     func item(at path: RemotePath) async throws(CloudFSError) -> RemoteItem
@@ -265,6 +271,9 @@ public protocol CloudProvider: Sendable {
 }
 
 extension CloudProvider {
+    /// Where every answer comes from the container that was connected to, or there is none.
+    public func requireSameContainer() async throws(CloudFSError) {}
+
     public func details(
         of items: [RemoteItem],
         in folder: RemotePath

@@ -174,6 +174,11 @@ extension SimulatedLink {
         return try await base.connect(expecting: expecting)
     }
 
+    public func requireSameContainer() async throws(CloudFSError) {
+        try await request()
+        try await base.requireSameContainer()
+    }
+
     public func item(at path: RemotePath) async throws(CloudFSError) -> RemoteItem {
         try await request()
         return try await base.item(at: path)

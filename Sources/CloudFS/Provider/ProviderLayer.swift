@@ -12,6 +12,10 @@ extension ProviderLayer {
         try await base.connect(expecting: expecting)
     }
 
+    public func requireSameContainer() async throws(CloudFSError) {
+        try await base.requireSameContainer()
+    }
+
     public func item(at path: RemotePath) async throws(CloudFSError) -> RemoteItem {
         try await base.item(at: path)
     }

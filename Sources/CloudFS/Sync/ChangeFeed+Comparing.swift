@@ -140,9 +140,11 @@ extension ChangeFeed {
 
     /// Lists folders whose places are known now, and were not when they were to be listed.
     func lookWhereTheyAre() async throws(CloudFSError) {
-        guard !applier.whereabouts.isEmpty else { return }
+        let whereabouts = applier.whereabouts
+        guard !whereabouts.isEmpty else { return }
+        let now = applier.files.clocks.elapsed()
         let found = try await pool.engine {
-            try self.catalog.read { try self.applier.whereabouts.takeFound($0, root: self.root) }
+            try self.catalog.read { try whereabouts.takeFound($0, root: self.root, at: now) }
         }
         if !found.isEmpty { hint(found) }
     }
@@ -204,6 +206,14 @@ extension ChangeFeed {
             "items are gone from the cloud",
             metadata: ["folder.id": "\(folder)", "items": "\(items.map(\.item))"]
         )
+        guard !items.isEmpty else { return }
+        do throws(CloudFSError) {
+            try await applier.provider.requireSameContainer()
+        } catch {
+            // Whoever asked for this listing is not the only one who is to know.
+            connection.didFail(error)
+            throw error
+        }
         for folder in try await applier.remove(items) { noteBlurred(folder) }
     }
 

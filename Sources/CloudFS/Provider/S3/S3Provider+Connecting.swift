@@ -37,13 +37,37 @@ extension S3Provider {
             try await readIntents()
             return stored
         }
-        if expecting.hasItems, page.objects.isEmpty {
-            throw CloudFSError(.offline, "the bucket is empty where it was not")
+        if expecting.hasItems {
+            guard !page.objects.isEmpty else {
+                throw CloudFSError(.offline, "the bucket is empty where it was not")
+            }
+            if let expected = expecting.identity, expected != identityOfAddress {
+                throw Self.replaced(expected)
+            }
         }
         let identity = expecting.identity ?? DocumentID.random().description
         let agreed = try await storeIdentity(identity)
         try await probe(as: agreed)
         return agreed
+    }
+
+    func requireSameContainer() async throws(CloudFSError) {
+        let known = identity
+        // A bucket that cannot be written never had anything of the drive's.
+        guard known != identityOfAddress else { return }
+        guard try await storedIdentity() == known else { throw Self.replaced(known) }
+    }
+
+    /// What a bucket without its identity lacks beside it, was perhaps never in it: somebody made
+    /// it anew, or began to fill it from a backup.
+    private static func replaced(_ identity: String) -> CloudFSError {
+        CloudFSError(
+            .offline,
+            """
+            the bucket has lost its object .cloudfs/container, so it may have been emptied or \
+            replaced; to go on with it as it is, store \(identity) there
+            """
+        )
     }
 
     private func storedIdentity() async throws(CloudFSError) -> String? {
@@ -80,9 +104,7 @@ extension S3Provider {
             )
         } catch  where error.code == .denied {
             try await keep(S3WriteRules(isProbed: true, isReadOnly: true), as: "")
-            let endpoint = client.endpoint
-            let address = "\(endpoint.host):\(endpoint.port)/\(endpoint.bucket)"
-            return S3Metadata.digest(of: keys.prefix[...], in: address).description
+            return identityOfAddress
         } catch  where error.code == .exists {
             logger.debug("another device named the container")
         }
@@ -90,6 +112,12 @@ extension S3Provider {
             throw CloudFSError(.offline, "the bucket does not keep what is written to it")
         }
         return stored
+    }
+
+    private var identityOfAddress: String {
+        let endpoint = client.endpoint
+        let address = "\(endpoint.host):\(endpoint.port)/\(endpoint.bucket)"
+        return S3Metadata.digest(of: keys.prefix[...], in: address).description
     }
 
     // MARK: - Conditions
@@ -328,7 +356,7 @@ extension S3Provider {
     }
 
     func announce(_ path: RemotePath) async {
-        await journal.announce([.children(of: path.parent), .subtree(path)])
+        await journal.announce([.item(path), .subtree(path)])
     }
 
     // MARK: - Who asks

@@ -224,6 +224,27 @@ import Testing
         #expect(asked.map { $0.header("range") } == ["bytes=0-255"])
     }
 
+    /// Whoever makes a lost bucket anew begins with something, too.
+    @Test(arguments: [[], ["README.txt"], [".cloudfs/journal/x", "README.txt"]] as [[FakeS3Key]])
+    func `a bucket that lost the identity is not the one that was known`(
+        keys: [FakeS3Key]
+    ) async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        _ = try await Bench.upload([1], to: "a", of: provider)
+        try await provider.requireSameContainer()
+        let known = ContainerExpectation(identity: provider.identity, hasItems: true)
+        for key in bench.fake.keys("") { bench.fake.remove(key) }
+        for key in keys { bench.fake.put(key, "foreign") }
+        #expect(await s3Failure { try await provider.requireSameContainer() } == .offline)
+        let next = bench.unconnected(try bench.client())
+        #expect(await s3Failure { _ = try await next.connect(expecting: known) } == .offline)
+        #expect(bench.fake.object(".cloudfs/container") == nil)
+        // As the message says.
+        bench.fake.put(".cloudfs/container", "\(provider.identity)\n")
+        if !keys.isEmpty { #expect(try await next.connect(expecting: known) == provider.identity) }
+    }
+
     @Test(arguments: ["", "rubbish", "\n"])
     func `a damaged identity is said to be damaged`(text: String) async throws {
         let bench = try await Bench.make()
