@@ -47,6 +47,26 @@ enum S3Metadata {
         return headers
     }
 
+    /// What the marker has that takes the place of two.
+    ///
+    /// What only one of them has is kept; of what both have, that of the newer one, if they are of
+    /// one document. Where there is no room for all attributes, the other's are left out.
+    ///
+    /// - Parameter isNewer: Whether the other is.
+    static func joined(
+        _ headers: [String: String],
+        _ other: [String: String],
+        isNewer: Bool
+    ) -> [String: String] {
+        let isSame = headers["cloudfs-id"] == other["cloudfs-id"]
+        let (first, second) = isSame && isNewer ? (other, headers) : (headers, other)
+        var joined = first.merging(second) { first, _ in first }
+        let all = attributes(first).merging(attributes(second)) { first, _ in first }
+        if all != attributes(joined) { joined["xattr"] = encode(all) }
+        let total = joined.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
+        return total <= maximumByteCount ? joined : first
+    }
+
     private static func time(_ moment: Timestamp) -> String {
         let (seconds, rest) = moment.nanoseconds.magnitude.quotientAndRemainder(
             dividingBy: 1_000_000_000

@@ -26,6 +26,8 @@ final class S3Move: Sendable {
         case copy
         /// The new folder has something else in its place: both are kept.
         case copyBeside
+        /// Both are markers, of which no tag tells what is written on them.
+        case join
     }
 
     init(_ intent: S3MoveIntent, key: [UInt8], tagsAreDigests: Bool, at now: Duration) {
@@ -55,8 +57,17 @@ final class S3Move: Sendable {
     /// By digests, as a folder may hold millions of objects: where two of them are one, the others
     /// do not fit, and the object counts as one that nothing is known of.
     func noteCopied(_ object: S3Object, tag: String) {
-        let note = Copied(source: object.entityTag.hashValue, copy: tag.hashValue)
+        let note = Copied(source: Self.digest(of: object), copy: tag.hashValue)
         copied.withLock { $0[object.key.hashValue] = note }
+    }
+
+    /// Markers differ by nothing but their times.
+    private static func digest(of object: S3Object) -> Int {
+        guard object.isMarker else { return object.entityTag.hashValue }
+        var hasher = Hasher()
+        hasher.combine(object.entityTag)
+        hasher.combine(object.lastModified)
+        return hasher.finalize()
     }
 
     /// Decides by what was copied, and after an interruption by the times that the server gives.
@@ -65,7 +76,11 @@ final class S3Move: Sendable {
     ///   - present: What the new folder has in the object's place.
     ///   - isCopied: Whether all was copied before, as it was then.
     func step(for object: S3Object, over present: S3Object?, isCopied: Bool) -> Step {
-        guard let present else { return .copy }
+        let note = copied.withLock { $0[object.key.hashValue] }
+        let isKnown = note?.source == Self.digest(of: object)
+        // What the new folder got and lacks now, somebody has removed or renamed there.
+        guard let present else { return isCopied && isKnown ? .nothing : .copy }
+        if object.isMarker, present.isMarker { return isKnown ? .nothing : .join }
         // The tag of what was uploaded in parts changes by a copy, too.
         let tellsBytes = tagsAreDigests && !object.entityTag.contains("-")
         let isSame =
@@ -73,9 +88,9 @@ final class S3Move: Sendable {
             && (present.entityTag == object.entityTag || !tellsBytes)
         if isSame, present.lastModified >= object.lastModified { return .nothing }
         let isLate: Bool
-        if let note = copied.withLock({ $0[object.key.hashValue] }) {
+        if let note {
             if note.copy == present.entityTag.hashValue { return .copy }
-            isLate = note.source != object.entityTag.hashValue
+            isLate = !isKnown
         } else {
             // Not copied yet, it may be another document than what stands in its place.
             isLate = !isCopied || begun.map { object.lastModified >= $0 } ?? true
@@ -83,7 +98,11 @@ final class S3Move: Sendable {
         guard isLate else { return .nothing }
         if isSame { return .copy }
         // A folder's marker without bytes is nothing that could be kept beside another one.
-        let isMarker = object.size == 0 && object.key.last == UInt8(ascii: "/")
-        return isMarker ? .nothing : .copyBeside
+        return object.isMarker ? .nothing : .copyBeside
     }
+}
+
+extension S3Object {
+    /// Whether it is a folder's marker without bytes.
+    fileprivate var isMarker: Bool { size == 0 && key.last == UInt8(ascii: "/") }
 }

@@ -231,7 +231,43 @@ extension S3Provider {
             // Done with; what stands in its place is not its copy.
             if !isCopied { move.noteCopied(object, tag: "") }
             return hasCopied
+        case .join:
+            let hasWritten = try await join(object, key)
+            move.noteCopied(object, tag: present?.entityTag ?? "")
+            return hasWritten
         }
+    }
+
+    /// Gives the marker in the new place what is written only on the one in the old place.
+    ///
+    /// Either may have been made, or written on, while the folder moved.
+    ///
+    /// - Returns: Whether there was anything.
+    private func join(_ object: S3Object, _ key: [UInt8]) async throws(CloudFSError) -> Bool {
+        guard let old = try await client.headIfPresent(object.key),
+            let new = try await client.headIfPresent(key)
+        else { throw S3AnswerCheck.changed(key) }
+        let isNewer = old.object.lastModified > new.object.lastModified
+        let joined = S3Metadata.joined(new.userMetadata, old.userMetadata, isNewer: isNewer)
+        guard joined != new.userMetadata else { return false }
+        _ = try await client.put(
+            key,
+            body: .bytes([]),
+            metadata: joined,
+            contentType: S3Metadata.folderType,
+            condition: rules.condition(replacing: new.object.entityTag),
+            over: new
+        )
+        await journal.announce([.item(try path(ofFolder: key))])
+        return true
+    }
+
+    private func path(ofFolder key: [UInt8]) throws(CloudFSError) -> RemotePath {
+        var names: [ItemName] = []
+        for part in key.dropFirst(keys.prefix.count).split(separator: UInt8(ascii: "/")) {
+            names.append(try S3Keys.name(of: Array(part), isInRoot: names.isEmpty))
+        }
+        return RemotePath(names)
     }
 
     /// Copies an object in this version, to where there is nothing else than in the listing.
