@@ -118,6 +118,20 @@ struct RefusalTests {
         }
     }
 
+    @Test func `a cloud in a drive is refused`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.run("mkdir cloud")
+            let place = try TestFolder.make("\(drive.folder)/other")
+            let result = try await Shell.run(
+                [TestMount.binary("cloudfs-mount"), "--state-dir", "\(drive.folder)/other state"]
+                    + ["local:\(drive.path)/cloud", place.path],
+                environment: drive.environment
+            )
+            Self.expectRefusal(result, word: "ext4")
+            #expect(MountEntry.at(place.path).isEmpty)
+        }
+    }
+
     @Test(.asRoot) func `a machine without FUSE is refused`() async throws {
         let folder = try Shell.makeTemporaryFolder()
         defer { Shell.removeTree(folder) }

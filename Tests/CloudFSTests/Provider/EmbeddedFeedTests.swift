@@ -130,6 +130,26 @@ struct EmbeddedFeedTests {
         }
     }
 
+    /// Nothing is heard of folders without a watch, however much is heard of the others.
+    @Test func `when watches ran out everything is hinted at, also while the directory is in use`()
+        async throws
+    {
+        let fixture = try await EmbeddedFixture.make()
+        try fixture.directory.makeFolder("cloud/unwatched")
+        fixture.embedded.feeds.limits.withLock { limits in
+            limits.mostWatches = 1
+            limits.pollInterval = .seconds(1)
+        }
+        let listener = try await Listener(fixture)
+        // The first is that watches ran out, and each page is followed by an event at once.
+        var count = 0
+        try await listener.until("everything is hinted at again and again") { hints in
+            if hints.contains(.subtree(.root)) { count += 1 }
+            try fixture.write([1], to: "busy")
+            return count == 3
+        }
+    }
+
     @Test func `the feed ends when the root goes and begins anew when it is back`() async throws {
         let fixture = try await EmbeddedFixture.make()
         try fixture.write([0], to: "a")

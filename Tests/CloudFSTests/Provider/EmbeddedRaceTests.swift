@@ -17,10 +17,17 @@ struct EmbeddedRaceTests {
         let item = try await fixture.cloud.item("a")
         let path = try ProviderFixture.path("a")
         var writer: FileUpdate? = try FileUpdate("\(fixture.root)/a")
-        await expectError(.claimed) {
-            try await fixture.cloud.upload([2], to: "a", replacing: item.version)
+        let wasCopied = Flag()
+        await expectError(.lockHeld) {
+            try await fixture.cloud.upload(
+                [2],
+                to: "a",
+                replacing: item.version,
+                didSend: { _ in wasCopied.set() }
+            )
         }
-        await expectError(.claimed) {
+        #expect(!wasCopied.isSet)
+        await expectError(.lockHeld) {
             try await fixture.embedded.delete(path, base: item.version)
         }
         try writer?.write([3, 3])
@@ -82,7 +89,7 @@ struct EmbeddedRaceTests {
                 try await fixture.cloud.upload(bytes, to: "a", replacing: base.version)
                 replaced.append((base.version.content, bytes))
             } catch let error as CloudFSError {
-                #expect([.remoteChanged, .claimed].contains(error.code), "\(error)")
+                #expect([.remoteChanged, .lockHeld].contains(error.code), "\(error)")
             }
         }
         isDone.set()

@@ -160,6 +160,9 @@ final class EmbeddedFeeds: Sendable {
     private let gate: EmbeddedGate
     private let running = Mutex<Running?>(nil)
 
+    /// Of the watchers that are begun from now on; tests make them small.
+    let limits = Mutex(EmbeddedWatchLimits())
+
     /// What the watcher's thread does before it reads events; tests hold it there.
     let beforeReading: Mutex<(@Sendable () -> Void)?> = Mutex(nil)
 
@@ -188,10 +191,16 @@ final class EmbeddedFeeds: Sendable {
             let feed = EmbeddedFeed()
             do throws(CloudFSError) {
                 let gate = gate
+                let bounds = limits.withLock { $0 }
                 let hook = beforeReading.withLock { $0 }
                 let watcher = try EmbeddedWatcherThread { wakeUp in
-                    EmbeddedWatcher(gate: gate, feed: feed, wakeUp: wakeUp, beforeReading: hook)
-                        .run()
+                    EmbeddedWatcher(
+                        gate: gate,
+                        feed: feed,
+                        wakeUp: wakeUp,
+                        limits: bounds,
+                        beforeReading: hook
+                    ).run()
                 }
                 running = Running(feed: feed, watcher: watcher)
                 return .success(feed)

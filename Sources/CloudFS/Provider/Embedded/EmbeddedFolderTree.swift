@@ -13,6 +13,7 @@ struct EmbeddedFolderTree {
     private(set) var root: Int32?
 
     var watches: some Sequence<Int32> { nodes.keys }
+    var count: Int { nodes.count }
 
     mutating func setRoot(_ watch: Int32) {
         root = watch

@@ -79,6 +79,8 @@ extension EmbeddedProvider {
         }
         let found = try root.openItem(path)
         guard found.status.kind == .file, found.status.matches(base) else { throw changed(path) }
+        // It may be open for days.
+        guard !found.hasWriters else { throw beingWritten(path) }
     }
 
     private static func commit(
@@ -148,8 +150,9 @@ extension EmbeddedProvider {
         return item
     }
 
+    /// Not `claimed`: nobody on this side knows when it ends, so whoever waits should see why.
     static func beingWritten(_ path: RemotePath) -> CloudFSError {
-        CloudFSError(.claimed, "\"\(path)\" is open for writing in another program")
+        CloudFSError(.lockHeld, "\"\(path)\" is open for writing in another program")
     }
 
     /// The name of an item that is to be made or replaced at `path`.

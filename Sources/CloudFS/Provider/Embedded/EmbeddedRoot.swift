@@ -85,8 +85,8 @@ final class EmbeddedGate: Sendable {
         } catch  where error.errorNumber == EOPNOTSUPP {
             throw CloudFSError(
                 .unsupported,
-                "the file system of \"\(path)\" has no file handles; "
-                    + "use one that has, such as ext4, xfs or btrfs",
+                "the file system of \"\(path)\" cannot hold a cloud; "
+                    + "use one that can, such as ext4, xfs or btrfs",
                 cause: error
             )
         } catch {
@@ -115,11 +115,18 @@ struct EmbeddedRoot: Sendable {
     /// Kind and number of the file system, and which of its directories this is.
     let identity: String
 
+    /// `FUSE_SUPER_MAGIC` of `<linux/magic.h>`.
+    private static let fuseType: Int64 = 0x6573_5546
+
     init(_ descriptor: EmbeddedDescriptor) throws(EmbeddedFailure) {
         var type: Int64 = 0
         var identifier: UInt64 = 0
         try EmbeddedSystem.check("fstatfs") {
             clinux_filesystem(descriptor.rawValue, &type, &identifier)
+        }
+        // It may have file handles. What else it takes to send something, it lacks.
+        guard type != Self.fuseType else {
+            throw EmbeddedFailure(call: "fstatfs", errorNumber: EOPNOTSUPP)
         }
         self.descriptor = descriptor
         handle = try EmbeddedHandle(of: descriptor)

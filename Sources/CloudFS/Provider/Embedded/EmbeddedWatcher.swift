@@ -1,6 +1,14 @@
 import CLinux
 import Glibc
 
+/// What a watcher keeps to; tests make it small.
+struct EmbeddedWatchLimits: Sendable {
+    /// How many folders it watches at most; the kernel has a limit of its own.
+    var mostWatches = Int.max
+    /// How often everything is compared when watches ran out.
+    var pollInterval = Duration.seconds(30)
+}
+
 /// Listens to the kernel on behalf of a feed; lives on one thread and is seen by no other.
 ///
 /// inotify only hints: a watch knows its own folder's entries, not what is below, and the queue
@@ -10,6 +18,7 @@ final class EmbeddedWatcher {
     private let gate: EmbeddedGate
     private let feed: EmbeddedFeed
     private let wakeUp: EmbeddedDescriptor
+    private let limits: EmbeddedWatchLimits
     private let beforeReading: (@Sendable () -> Void)?
 
     private var root: EmbeddedRoot?
@@ -19,8 +28,9 @@ final class EmbeddedWatcher {
     private var hints = EmbeddedHints()
     /// Folders that were renamed away, until it is known where to.
     private var movedAway: [UInt32: Int32] = [:]
-    /// Whether folders are left that the kernel gives no watch for.
-    private var isPolling = false
+    /// When everything is compared for the next time, as folders are left that the kernel gives no
+    /// watch for; `nil` while there are none.
+    private var nextPoll: ContinuousClock.Instant?
     /// When everything is watched anew: folders were passed by that the disk could not read, or
     /// that may be hidden no longer.
     private var nextWalk: ContinuousClock.Instant?
@@ -29,12 +39,11 @@ final class EmbeddedWatcher {
     private var isHiding = false
     /// Whether some were that the disk could not read, and how long until they are tried again.
     private var isDamaged = false
-    private var damagePause = pollInterval
+    private var damagePause = shortestDamagePause
     private var isRootLost = false
 
-    /// How often everything is compared when watches ran out.
-    private static let pollInterval = Duration.seconds(30)
-    /// How often everything is compared at least while the disk cannot read a folder.
+    /// How often everything is compared while the disk cannot read a folder, at first and at least.
+    private static let shortestDamagePause = Duration.seconds(30)
     private static let longestDamagePause = Duration.seconds(600)
     /// How long after a walk another one may follow, for changes of mounts.
     private static let walkPause = Duration.seconds(10)
@@ -45,11 +54,13 @@ final class EmbeddedWatcher {
         gate: EmbeddedGate,
         feed: EmbeddedFeed,
         wakeUp: EmbeddedDescriptor,
+        limits: EmbeddedWatchLimits,
         beforeReading: (@Sendable () -> Void)?
     ) {
         self.gate = gate
         self.feed = feed
         self.wakeUp = wakeUp
+        self.limits = limits
         self.beforeReading = beforeReading
     }
 
@@ -81,7 +92,7 @@ final class EmbeddedWatcher {
         case .success(let raw): inotify = EmbeddedDescriptor(owning: raw)
         case .failure(let failure):
             guard [EMFILE, ENFILE].contains(failure.errorNumber) else { throw failure }
-            isPolling = true
+            hintAtAll()
         }
         if let watch = try watch(root.descriptor) {
             tree.setRoot(watch)
@@ -95,12 +106,16 @@ final class EmbeddedWatcher {
             if isLate { hint(.subtree(.root)) }
         }
         feed.begin()
-        if isPolling { hint(.subtree(.root)) }
+        if nextPoll != nil { hintAtAll() }
     }
 
     /// Watches a folder; `nil` when it is gone or there are no watches left.
     private func watch(_ folder: EmbeddedDescriptor) throws(EmbeddedFailure) -> Int32? {
         guard let inotify else { return nil }
+        guard tree.count < limits.mostWatches else {
+            notePolling()
+            return nil
+        }
         let path = folder.magicPath
         do throws(EmbeddedFailure) {
             return try EmbeddedSystem.check("inotify_add_watch") {
@@ -109,8 +124,7 @@ final class EmbeddedWatcher {
         } catch {
             switch error.errorNumber {
             case ENOSPC, ENOMEM:
-                if !isPolling { hint(.subtree(.root)) }
-                isPolling = true
+                notePolling()
                 return nil
             case EACCES, ENOENT:
                 // Not readable, so its listing fails too and there is nothing to hear of; or gone.
@@ -189,7 +203,7 @@ final class EmbeddedWatcher {
             pollfd(fd: inotify?.rawValue ?? -1, events: Int16(POLLIN), revents: 0),
         ]
         let timeout = timeoutMilliseconds()
-        let ready = try EmbeddedSystem.check("poll") {
+        _ = try EmbeddedSystem.check("poll") {
             poll(&polled, nfds_t(polled.count), timeout)
         }
         if polled[0].revents != 0 { return false }
@@ -206,16 +220,15 @@ final class EmbeddedWatcher {
             _ = try gate.enter()
             throw CloudFSError(.offline, "the cloud directory was moved or removed")
         }
-        if ready == 0, isPolling, hints.isEmpty { hint(.subtree(.root)) }
+        // Whatever woke the thread: a folder that is in use must not hide those without a watch.
+        if let nextPoll, ContinuousClock.now >= nextPoll { hintAtAll() }
         if let nextWalk, ContinuousClock.now >= nextWalk { try beginAgain() }
         if let due = hints.due, ContinuousClock.now >= due { try publish() }
         return true
     }
 
     private func timeoutMilliseconds() -> Int32 {
-        guard let due = [hints.due, nextWalk].compactMap({ $0 }).min() else {
-            return isPolling ? Int32(Self.pollInterval / .milliseconds(1)) : -1
-        }
+        guard let due = [hints.due, nextWalk, nextPoll].compactMap({ $0 }).min() else { return -1 }
         let left = max(.zero, due - ContinuousClock.now)
         return Int32((left / .milliseconds(1)).rounded(.up))
     }
@@ -242,6 +255,16 @@ final class EmbeddedWatcher {
 
     private func hint(_ hint: ChangeHint) {
         hints.add(hint, at: .now)
+    }
+
+    /// Has everything compared now and again, as folders are left that nothing is heard of.
+    private func notePolling() {
+        if nextPoll == nil { hintAtAll() }
+    }
+
+    private func hintAtAll() {
+        hint(.subtree(.root))
+        nextPoll = ContinuousClock.now + limits.pollInterval
     }
 
     /// Drops the watches of a folder that is gone, and of all below it.
@@ -330,7 +353,7 @@ final class EmbeddedWatcher {
     private func beginAgain() throws {
         hint(.subtree(.root))
         damagePause =
-            isDamaged ? min(damagePause * 2, Self.longestDamagePause) : Self.pollInterval
+            isDamaged ? min(damagePause * 2, Self.longestDamagePause) : Self.shortestDamagePause
         (nextWalk, isHiding, isDamaged) = (nil, false, false)
         lastWalk = .now
         if let root, let watch = tree.root { try rewalk(root.descriptor, watch) }

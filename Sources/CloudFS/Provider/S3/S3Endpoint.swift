@@ -40,7 +40,7 @@ extension S3Endpoint {
         style: Style? = nil
     ) throws(CloudFSError) -> S3Endpoint {
         try check(bucket: bucket, region: region)
-        let text = url ?? "https://s3.\(region).amazonaws.com"
+        let text = url ?? "https://s3.\(region).\(awsDomain(of: region))"
         guard let separator = text.firstRange(of: "://"),
             let scheme = Scheme(rawValue: text[..<separator.lowerBound].lowercased())
         else { throw invalid(text, "it must begin with http:// or https://") }
@@ -51,7 +51,7 @@ extension S3Endpoint {
         let (host, port) = try split(address, scheme, text)
         // A name with dots is covered by no certificate for the names below a host.
         let isHostName = !(scheme == .https && bucket.contains("."))
-        let atAWS = host.hasSuffix(".amazonaws.com")
+        let atAWS = host.hasSuffix(".amazonaws.com") || host.hasSuffix(".amazonaws.com.cn")
         return S3Endpoint(
             scheme: scheme,
             host: host,
@@ -60,6 +60,11 @@ extension S3Endpoint {
             region: region,
             style: style ?? (atAWS && isHostName ? .virtualHost : .path)
         )
+    }
+
+    /// AWS's regions in China are a cloud of their own.
+    private static func awsDomain(of region: String) -> String {
+        region.lowercased().hasPrefix("cn-") ? "amazonaws.com.cn" : "amazonaws.com"
     }
 
     private static func split(

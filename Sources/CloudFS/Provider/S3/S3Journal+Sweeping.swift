@@ -34,8 +34,9 @@ extension S3Journal {
         var floors: [[UInt8]] = []
         try await client.listAll(prefix: folder + S3JournalFloor.stem, delimiter: false) {
             page throws(CloudFSError) in
-            floors += page.objects.map(\.key).filter { $0.lexicographicallyPrecedes(floor) }
-            return true
+            let older = page.objects.map(\.key).filter { $0.lexicographicallyPrecedes(floor) }
+            floors += older
+            return older.count == page.objects.count && floors.count < Self.sweptAtOnce
         }
         return floors
     }

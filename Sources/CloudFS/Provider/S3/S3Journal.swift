@@ -155,7 +155,7 @@ final class S3Journal: Sendable {
     /// may be of the same second as what it knows, and then no listing tells it.
     private func begin() async throws(CloudFSError) -> ChangePage {
         let time = try await serverMilliseconds()
-        let keys = try await list(from: time - Self.overlap)
+        let keys = try await list(from: time - Self.overlap).keys
         let now = client.clocks.elapsed()
         state.withLock { state in
             let isStart = state.epoch == 0
@@ -196,10 +196,11 @@ final class S3Journal: Sendable {
         let begun = client.clocks.elapsed()
         // A server's clock may go back.
         let start = min(state.withLock { $0.latest }, try await serverMilliseconds()) - Self.overlap
-        let listed = try await list(from: start)
+        let known = state.withLock { $0.seen }
+        let (listed, isWhole) = try await list(from: start, knowing: known)
         let time = try await serverMilliseconds()
         let now = client.clocks.elapsed()
-        let fresh = state.withLock { state in listed.filter { !state.seen.contains($0) } }
+        let fresh = listed.filter { !known.contains($0) }
         var (hints, unread) = await read(fresh.filter { S3JournalFloor.milliseconds($0) == nil })
         // Of the future it says nothing.
         let floor = listed.compactMap(S3JournalFloor.milliseconds).filter { $0 <= time }.max() ?? 0
@@ -211,11 +212,12 @@ final class S3Journal: Sendable {
             let wasAway = away > Self.longestAbsence || state.latest < floor
             // What is older than the overlap is never listed again.
             let isLost = !state.unread.isSubset(of: listed)
-            state.seen = Set(listed).subtracting(unread)
+            state.seen = Self.seen(listed, isWhole: isWhole, known).subtracting(unread)
             state.unread = unread
             state.latest = max(state.latest, listedAt)
             state.lastPoll = now
-            var isScanDue = now - state.lastScan > settings.scanInterval
+            // What was not listed is found by comparing.
+            var isScanDue = !isWhole || now - state.lastScan > settings.scanInterval
             if !fresh.isEmpty { state.lastUse = now }
             note(fresh, at: now, notAfter: time, &state)
             if let gap = state.gaps.values.map(\.since).min(),
@@ -257,12 +259,16 @@ final class S3Journal: Sendable {
         notAfter time: Int64,
         _ state: inout State
     ) {
-        if state.counts.count > Self.mostDevices {
-            state.counts = [:]
-            state.gaps = [:]
-            state.countedSince = time
-        }
+        var missingCount = state.gaps.values.reduce(0) { $0 + $1.counts.count }
         for key in keys.compactMap({ S3JournalKey($0) }) {
+            if state.counts.count > Self.mostDevices || missingCount > Self.mostMissing {
+                // What was missing is found by comparing, when it would have turned up by then.
+                let since = state.gaps.values.map(\.since).min()
+                state.gaps = since.map { ["": Gap(since: $0)] } ?? [:]
+                state.counts = [:]
+                state.countedSince = time
+                missingCount = 0
+            }
             state.latest = max(state.latest, min(key.milliseconds, time))
             let isNew = (key.begun ?? 0) > state.countedSince
             let last = state.counts[key.device] ?? (isNew ? 0 : nil)
@@ -270,6 +276,7 @@ final class S3Journal: Sendable {
                 // Of a long gap the end will do: who comes late comes soon.
                 let missing = (last + 1..<key.count).suffix(Self.mostRecords)
                 state.gaps[key.device, default: Gap(since: now)].counts.formUnion(missing)
+                missingCount += missing.count
             } else if state.gaps[key.device]?.counts.remove(key.count) != nil,
                 state.gaps[key.device]?.counts.isEmpty == true
             {
@@ -279,16 +286,40 @@ final class S3Journal: Sendable {
         }
     }
 
-    private func list(from milliseconds: Int64) async throws(CloudFSError) -> [[UInt8]] {
+    /// Lists records in their order, but no more than can be of use.
+    ///
+    /// - Parameter known: Those that are no news; `nil`: none is, and all of them are wanted.
+    /// - Returns: The keys, and whether there are no others.
+    private func list(
+        from milliseconds: Int64,
+        knowing known: Set<[UInt8]>? = nil
+    ) async throws(CloudFSError) -> (keys: [[UInt8]], isWhole: Bool) {
         var keys: [[UInt8]] = []
+        var isWhole = true
+        var newCount = 0
         let start = folder + S3JournalKey.time(max(0, milliseconds))
         try await client.listAll(prefix: folder, delimiter: false, startAfter: start) {
             page throws(CloudFSError) in
-            keys += page.objects.map(\.key)
-            return true
+            let listed = page.objects.map(\.key)
+            keys += listed
+            if let known { newCount += listed.count { !known.contains($0) && isOthers($0) } }
+            isWhole = page.next == nil
+            return keys.count < Self.mostListed && newCount <= Self.mostRecords
         }
-        return keys
+        return (keys, isWhole)
     }
+
+    /// What counts as seen after a listing; that of one that was broken off only adds to it.
+    private static func seen(
+        _ listed: [[UInt8]],
+        isWhole: Bool,
+        _ known: Set<[UInt8]>
+    ) -> Set<[UInt8]> {
+        let all = isWhole ? Set(listed) : known.union(listed)
+        return all.count <= mostListed * 2 ? all : Set(listed)
+    }
+
+    private func isOthers(_ key: [UInt8]) -> Bool { S3JournalKey(key)?.owner != deviceID[...] }
 
     /// Reads records; one that cannot be read means that everything may have changed.
     ///
@@ -296,7 +327,7 @@ final class S3Journal: Sendable {
     private func read(
         _ keys: [[UInt8]]
     ) async -> (hints: Set<ChangeHint>, unread: Set<[UInt8]>) {
-        let others = keys.filter { S3JournalKey($0)?.owner != deviceID[...] }
+        let others = keys.filter(isOthers)
         guard others.count <= Self.mostRecords else { return ([.subtree(.root)], []) }
         return await withTaskGroup(of: ([UInt8], Set<ChangeHint>?).self) { group in
             for key in others {
@@ -314,6 +345,12 @@ final class S3Journal: Sendable {
 
     /// Of more new records than this, comparing everything is the shorter way.
     private static let mostRecords = 500
+    /// A listing of more, with those that were seen, is broken off, whoever made it so long.
+    ///
+    /// So many new ones in each second of the overlap.
+    private static let mostListed = mostRecords * 120
+    /// How many missing counts are remembered.
+    private static let mostMissing = 100_000
     /// How many of the last minutes' records are heard of by a drive that starts.
     private static let mostAtStart = 250
 

@@ -96,16 +96,9 @@ extension S3Provider {
         var isCurrent = false
         while !isCurrent {
             let mark = hiddenChanges
-            var found: [S3Object] = []
             let now = client.serverNow ?? client.clocks.now()
-            try await client.listAll(prefix: movesFolder, delimiter: false) {
-                page throws(CloudFSError) in
-                // Nobody goes on with a move of yesterday: what there is of it is shown.
-                found += page.objects.filter { now.since($0.lastModified) < .seconds(86_400) }
-                return true
-            }
             var hidden: [[UInt8]: [UInt8]] = [:]
-            for object in found {
+            for object in try await listIntents(at: now) {
                 guard let intent = try await intent(at: object.key) else { continue }
                 let age = now.since(object.lastModified)
                 switch intent.device == deviceID ? ownMove(object.key) : nil {
@@ -121,6 +114,46 @@ extension S3Provider {
             }
             isCurrent = setHidden(hidden, unlessChangedSince: mark)
         }
+    }
+
+    /// Of more moves than this, those are looked at that this device is at, and that were spoken of
+    /// last: of the others it is least likely that they go on.
+    private static let mostIntents = 1_000
+    /// Of more objects than this the listing counts as one without an end.
+    ///
+    /// That is an error: who does not know what is on its way would show folders twice.
+    private static let mostListedIntents = 100_000
+
+    /// What tells of moves that may be under way.
+    private func listIntents(at now: Timestamp) async throws(CloudFSError) -> [S3Object] {
+        var found: [S3Object] = []
+        var count = 0
+        try await client.listAll(prefix: movesFolder, delimiter: false) {
+            page throws(CloudFSError) in
+            count += page.objects.count
+            guard count <= Self.mostListedIntents else {
+                throw CloudFSError(
+                    .corrupt,
+                    "the bucket's folder .cloudfs/moves has over \(Self.mostListedIntents) objects;"
+                        + " delete those of moves that have ended"
+                )
+            }
+            // Nobody goes on with a move of yesterday: what there is of it is shown.
+            found += page.objects.filter { now.since($0.lastModified) < .seconds(86_400) }
+            if found.count > Self.mostIntents { found = likeliest(found) }
+            return true
+        }
+        if found.count == Self.mostIntents {
+            logger.notice("not all moves that are under way elsewhere may be known")
+        }
+        return found
+    }
+
+    private func likeliest(_ intents: [S3Object]) -> [S3Object] {
+        let sorted = intents.sorted { $0.lastModified > $1.lastModified }
+        let own = sorted.filter { ownMove($0.key) != nil }
+        let others = sorted.filter { ownMove($0.key) == nil }
+        return Array((own + others).prefix(Self.mostIntents))
     }
 
     /// Whether this device may go on with what it moved before it was started.

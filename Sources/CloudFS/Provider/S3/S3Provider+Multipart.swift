@@ -119,16 +119,36 @@ extension S3Provider {
             metadata: metadata,
             contentHeaders: file.contentHeaders
         )
-        try await uploads.note(
-            key,
-            S3UploadLedger.Upload(
-                id: id,
-                partByteCount: partSize,
-                metadata: metadata,
-                touched: client.clocks.now().seconds
-            )
-        )
+        try await noteBegun(id, of: key, partByteCount: partSize, metadata: metadata)
         return (id, [:])
+    }
+
+    /// Notes an upload that was begun; it is given up if that fails, as nobody would do so later.
+    private func noteBegun(
+        _ id: String,
+        of key: [UInt8],
+        partByteCount: Int64,
+        metadata: [String: String]
+    ) async throws(CloudFSError) {
+        let entry = S3UploadLedger.Upload(
+            id: id,
+            partByteCount: partByteCount,
+            metadata: metadata,
+            touched: client.clocks.now().seconds
+        )
+        do throws(CloudFSError) {
+            try await uploads.note(key, entry)
+        } catch {
+            do throws(CloudFSError) {
+                try await client.abortUpload(key, upload: id)
+            } catch let failure {
+                logger.warning(
+                    "an upload that was begun stays, and is not listed",
+                    metadata: ["error": "\(failure)"]
+                )
+            }
+            throw error
+        }
     }
 
     /// Gives up what was sent of a file that will not be completed.
@@ -139,7 +159,8 @@ extension S3Provider {
         } catch  where error.code == .notFound {
             logger.debug("an upload was given up by somebody else")
         }
-        try await uploads.forget(key)
+        // Another one may have been begun meanwhile.
+        try await uploads.forget(key, known)
     }
 
     /// Gives up what was sent of a file, now or some other time.
@@ -193,6 +214,8 @@ extension S3Provider {
         metadata: [String: String]?
     ) async throws(CloudFSError) -> S3Copied {
         let byteCount = source.object.size
+        // Only one is listed for each key: what was interrupted is given up while it is known.
+        try await abandonUpload(of: key)
         let id = try await client.createUpload(
             key,
             metadata: metadata ?? source.userMetadata,
@@ -201,13 +224,7 @@ extension S3Provider {
         // Never gone on with, but given up some time if it is not completed.
         uploads.setActive(true, key)
         defer { uploads.setActive(false, key) }
-        let entry = S3UploadLedger.Upload(
-            id: id,
-            partByteCount: 0,
-            metadata: [:],
-            touched: client.clocks.now().seconds
-        )
-        try await uploads.note(key, entry)
+        try await noteBegun(id, of: key, partByteCount: 0, metadata: [:])
         let jobs = ranges(of: byteCount, each: max(512 << 20, partByteCount(of: byteCount)))
             .enumerated().map { index, range in
                 S3PartJob(key: key, upload: id, number: index + 1, range: range, present: nil)

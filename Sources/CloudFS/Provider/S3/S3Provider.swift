@@ -104,7 +104,8 @@ final class S3Provider: CloudProvider {
         readOnlyMark = stateDirectory.map { $0 + "/s3-read-only" }
         uploads = S3UploadLedger(
             path: stateDirectory.map { $0 + "/s3-uploads.json" },
-            pool: pool
+            pool: pool,
+            logger: logger
         )
         if let readOnlyMark, FileManager.default.fileExists(atPath: readOnlyMark) {
             state.withLock { $0.rules.isReadOnly = true }

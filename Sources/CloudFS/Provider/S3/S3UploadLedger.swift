@@ -1,9 +1,12 @@
 import Foundation
+import Logging
 import Synchronization
 
 /// Which multipart uploads this drive has begun, so that a crash does not lose what was sent.
 ///
-/// A small file in the state directory, written whole and put in place by a rename.
+/// A small file in the state directory, written whole and put in place by a rename. All it does is
+/// save work: on a full disk, where sending is what makes room, it is kept in memory until it can
+/// be written again.
 final class S3UploadLedger: Sendable {
     struct Upload: Codable, Sendable, Equatable {
         var id: String
@@ -13,19 +16,29 @@ final class S3UploadLedger: Sendable {
         var touched: Int64?
     }
 
+    private struct State {
+        /// `nil` until the file was read.
+        var entries: [String: Upload]?
+        /// Whether the file lacks something, as it could not be written.
+        var isUnstored = false
+    }
+
     private let path: String?
     private let pool: BlockingPool
-    /// `nil` until the file was read; locked on threads of the pool only.
-    private let entries = Mutex<[String: Upload]?>(nil)
+    private let logger: Logger
+    /// Locked on threads of the pool only.
+    private let state = Mutex(State())
     /// Keys whose upload is going on, and how often.
     private let active = Mutex<[[UInt8]: Int]>([:])
 
     /// - Parameters:
     ///   - path: Of the file; `nil`: nothing is kept.
     ///   - pool: Where the file is read and written.
-    init(path: String?, pool: BlockingPool) {
+    ///   - logger: Hears when it cannot be written.
+    init(path: String?, pool: BlockingPool, logger: Logger) {
         self.path = path
         self.pool = pool
+        self.logger = logger
     }
 
     func upload(of key: [UInt8]) async throws(CloudFSError) -> Upload? {
@@ -84,22 +97,45 @@ final class S3UploadLedger: Sendable {
     ) async throws(CloudFSError) -> Value {
         do {
             return try await pool.run { [self] in
-                try entries.withLock { entries in
-                    var current = try entries ?? load()
-                    let before = current
-                    let value = body(&current)
-                    if current != before { try store(current) }
-                    entries = current
-                    return value
-                }
+                let (value, failure) = try state.withLock { try apply(body, to: &$0) }
+                if let failure { tell(failure) }
+                return value
             }
         } catch {
             throw CloudFSError(
                 .internalFailure,
-                "the list of uploads under way cannot be read or written",
+                "the list of uploads under way cannot be read",
                 cause: error
             )
         }
+    }
+
+    /// - Returns: With why the list could not be stored, if it could before.
+    private func apply<Value: Sendable>(
+        _ body: (inout [String: Upload]) -> Value,
+        to state: inout State
+    ) throws -> (value: Value, failure: (any Error)?) {
+        var entries = try state.entries ?? load()
+        let before = entries
+        let value = body(&entries)
+        state.entries = entries
+        guard entries != before || state.isUnstored else { return (value, nil) }
+        let wasUnstored = state.isUnstored
+        do {
+            try store(entries)
+            state.isUnstored = false
+            return (value, nil)
+        } catch {
+            state.isUnstored = true
+            return (value, wasUnstored ? nil : error)
+        }
+    }
+
+    private func tell(_ failure: any Error) {
+        logger.warning(
+            "the list of uploads under way cannot be written; until it can, a crash loses it",
+            metadata: ["error": "\(failure)"]
+        )
     }
 
     private func load() throws -> [String: Upload] {

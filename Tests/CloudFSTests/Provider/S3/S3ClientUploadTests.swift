@@ -254,6 +254,13 @@ import Testing
         #expect(try parse("http://[::1]:80").hostHeader == "[::1]")
     }
 
+    @Test func `regions in China have a domain of their own`() throws {
+        let china = try S3Endpoint.parse(url: nil, bucket: "photos", region: "cn-north-1")
+        #expect(china.hostHeader == "photos.s3.cn-north-1.amazonaws.com.cn")
+        #expect(try parse("https://s3.cn-north-1.amazonaws.com.cn").style == .virtualHost)
+        #expect(try parse("https://amazonaws.com.cn.example.org").style == .path)
+    }
+
     @Test(arguments: [
         "", "host", "ftp://host", "http://", "http://host/path", "http://user@host",
         "http://host:0", "http://host:99999", "http://host:x", "http://::1", "http://a b",

@@ -1,5 +1,6 @@
 import CloudFSTestSupport
 import Foundation
+import Logging
 import Synchronization
 import Testing
 
@@ -286,6 +287,59 @@ import Testing
             last = page.anchor
         }
         #expect(hints == Set(try (0..<100).map { try Self.children("d\($0)") }))
+    }
+
+    @Test func `of too many new records the listing is broken off, and later ones are told`()
+        async throws
+    {
+        let bench = try await Bench.make()
+        let one = try await bench.provider()
+        var anchor = try await Self.anchor(one)
+        let time = Self.milliseconds()
+        for count in 1...2_200 as ClosedRange<Int64> {
+            Self.record("children x\n", at: time, count: count, bench)
+        }
+        bench.fake.forgetRequests()
+        let first = try await one.changes(after: anchor)
+        #expect(first.hints == [.subtree(.root)])
+        let listings = bench.fake.requests(.list).filter { $0.target.contains("journal") }
+        #expect(listings.count == 1)
+        anchor = first.anchor
+        Self.record("children y\n", count: 2_201, bench)
+        var hints: Set<ChangeHint> = []
+        while !hints.contains(try Self.children("y")) {
+            let page = try await within("news") { [anchor] in
+                try await one.changes(after: anchor)
+            }
+            hints.formUnion(page.hints)
+            anchor = page.anchor
+        }
+        Self.record("children z\n", count: 2_202, bench)
+        #expect(try await one.changes(after: anchor).hints == [try Self.children("z")])
+    }
+
+    @Test func `a listing without an end is broken off`() async throws {
+        try await withS3Client { request in
+            let first = request.number * 1_000
+            return .listing(
+                (first..<first + 1_000).map { "j/900000000000000-two-\($0)" },
+                next: "t\(request.number)"
+            )
+        } _: { fixture in
+            let journal = S3Journal(
+                client: fixture.client,
+                folder: Array("j/".utf8),
+                deviceID: "one",
+                settings: Bench.settings,
+                logger: Logger(label: "s3-tests")
+            )
+            let begun = try await journal.changes(after: nil)
+            let count = fixture.server.requests.count
+            #expect(count < 100)
+            let page = try await journal.changes(after: begun.anchor)
+            #expect(page.hints == [.subtree(.root)])
+            #expect(fixture.server.requests.count < count + 10)
+        }
     }
 
     @Test func `an idle drive looks rarely, until it is used`() async throws {

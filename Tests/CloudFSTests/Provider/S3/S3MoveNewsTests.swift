@@ -132,6 +132,33 @@ import Testing
         )
     }
 
+    @Test func `of very many moves those are known that were told last`() async throws {
+        let clocks = S3TestClocks()
+        let bench = try await clocks.bench()
+        let other = try await bench.provider(device: "two", clocks: clocks.own)
+        for name in ["d/a", "e/a"] { bench.fake.put(FakeS3Key(name), "a") }
+        for number in 0..<1_100 {
+            let intent = S3MoveIntent(
+                source: Array("x\(number)/".utf8),
+                target: Array("y/".utf8),
+                device: "three"
+            )
+            bench.fake.put(FakeS3Key(".cloudfs/moves/\(number)"), intent.bytes)
+        }
+        clocks.advance(by: .seconds(10))
+        let last = S3MoveIntent(
+            source: Array("d/".utf8),
+            target: Array("e/".utf8),
+            isCopied: true,
+            device: "three"
+        )
+        bench.fake.put(".cloudfs/moves/z", last.bytes)
+        bench.fake.forgetRequests()
+        try await other.readIntents()
+        #expect(bench.fake.requestCount(.get) == 1_000)
+        #expect(try await Self.names(other) == ["e"])
+    }
+
     @Test func `a move that takes long goes on being told`() async throws {
         let clocks = S3TestClocks()
         let bench = try await clocks.bench(Bench.batches)

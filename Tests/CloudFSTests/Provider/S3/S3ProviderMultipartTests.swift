@@ -162,6 +162,69 @@ import Testing
         #expect(bench.fake.uploads().isEmpty)
     }
 
+    /// On a full disk sending is what makes room.
+    @Test func `a file is sent also where the list of uploads cannot be written`() async throws {
+        let bench = try await Self.make()
+        let directory = try TemporaryDirectory()
+        let provider = try await bench.provider(
+            settings: Bench.smallParts,
+            stateDirectory: directory.path("none")
+        )
+        let bytes = Bench.content(1, parts: 2)
+        _ = try await Bench.upload(bytes, to: "a", of: provider)
+        #expect(bench.fake.object("a")?.bytes == bytes)
+        #expect(bench.fake.uploads().isEmpty)
+    }
+
+    @Test func `where the list of uploads cannot be read, none is begun that it lacks`()
+        async throws
+    {
+        let bench = try await Self.make()
+        let directory = try TemporaryDirectory()
+        try directory.makeFolder("s3-uploads.json")
+        let provider = try await bench.provider(
+            settings: Bench.smallParts,
+            stateDirectory: directory.path
+        )
+        let code = await s3Failure {
+            _ = try await Bench.upload(Bench.content(1, parts: 2), to: "a", of: provider)
+        }
+        #expect(code == .internalFailure)
+        #expect(bench.fake.uploads().isEmpty)
+    }
+
+    @Test func `a copy begins when the interrupted one was given up, and not before`()
+        async throws
+    {
+        let bench = try await Self.make()
+        let directory = try TemporaryDirectory()
+        let provider = try await bench.provider(
+            settings: Bench.settings(copyingInParts: true),
+            stateDirectory: directory.path
+        )
+        let base = try await Bench.upload([1], to: "a", of: provider).version
+        bench.fake.add(FakeS3Fault(Bench.refusal, on: .copyPart))
+        bench.fake.add(FakeS3Fault(Bench.refusal, count: 2, on: .abortUpload))
+        // First the copy fails and what there is of it stays, then it cannot be given up.
+        for _ in 0..<2 {
+            let code = await s3Failure {
+                _ = try await provider.move(
+                    from: Bench.path("a"),
+                    to: Bench.path("b"),
+                    base: base
+                )
+            }
+            #expect(code == .denied)
+            #expect(bench.fake.uploads() == ["b"])
+            #expect(try await provider.uploads.keys() == [Array("b".utf8)])
+        }
+        #expect(bench.fake.requestCount(.createUpload) == 1)
+        _ = try await provider.move(from: Bench.path("a"), to: Bench.path("b"), base: base)
+        #expect(bench.fake.object("b")?.bytes == [1])
+        #expect(bench.fake.uploads().isEmpty)
+        #expect(try await provider.uploads.keys().isEmpty)
+    }
+
     @Test func `an upload that is gone while parts are sent is begun again`() async throws {
         let bench = try await Self.make()
         let provider = try await bench.provider(settings: Bench.smallParts)

@@ -1,5 +1,7 @@
 import CloudFSTestSupport
 import Foundation
+import Logging
+import Synchronization
 import Testing
 
 @testable import CloudFS
@@ -12,14 +14,21 @@ import Testing
         metadata: ["mtime": "1"]
     )
 
+    private static func ledger(
+        _ path: String?,
+        _ log: WarningLog = WarningLog()
+    ) -> S3UploadLedger {
+        S3UploadLedger(path: path, pool: pool, logger: Logger(label: "ledger-tests") { _ in log })
+    }
+
     @Test func `what was noted is known to the next`() async throws {
         let directory = try TemporaryDirectory()
         let key: [UInt8] = [0x61, 0, 0xff, 0x2f, 0x25]
-        let ledger = S3UploadLedger(path: directory.path("uploads"), pool: Self.pool)
+        let ledger = Self.ledger(directory.path("uploads"))
         try await ledger.note(key, Self.entry)
         try await ledger.note([1], Self.entry)
         try await ledger.forget([1])
-        let next = S3UploadLedger(path: directory.path("uploads"), pool: Self.pool)
+        let next = Self.ledger(directory.path("uploads"))
         #expect(try await next.upload(of: key) == Self.entry)
         #expect(try await next.keys() == [key])
         #expect(try await next.upload(of: [1]) == nil)
@@ -29,44 +38,84 @@ import Testing
     func `a damaged file counts as empty`(text: String) async throws {
         let directory = try TemporaryDirectory()
         try directory.write(Array(text.utf8), to: "uploads")
-        let ledger = S3UploadLedger(path: directory.path("uploads"), pool: Self.pool)
+        let ledger = Self.ledger(directory.path("uploads"))
         #expect(try await ledger.keys().isEmpty)
         try await ledger.note([1], Self.entry)
-        #expect(
-            try await S3UploadLedger(path: directory.path("uploads"), pool: Self.pool).keys() == [
-                [1]
-            ]
-        )
+        #expect(try await Self.ledger(directory.path("uploads")).keys() == [[1]])
     }
 
-    @Test func `a folder that is gone is an error, not a loss`() async throws {
+    /// On a full disk sending is what makes room.
+    @Test func `what cannot be stored is kept, and stored with the next change that can be`()
+        async throws
+    {
         let directory = try TemporaryDirectory()
-        let ledger = S3UploadLedger(path: directory.path("none/uploads"), pool: Self.pool)
+        let path = directory.path("folder/uploads")
+        let log = WarningLog()
+        let ledger = Self.ledger(path, log)
+        try await ledger.note([1], Self.entry)
+        try await ledger.note([2], Self.entry)
+        #expect(try await ledger.upload(of: [1]) == Self.entry)
+        #expect(log.count == 1)
+        try directory.makeFolder("folder")
+        try await ledger.note([3], Self.entry)
+        #expect(try await Self.ledger(path).keys().count == 3)
+        try directory.remove("folder")
+        try await ledger.forget([1])
+        #expect(try await ledger.keys().count == 2)
+        #expect(log.count == 2)
+    }
+
+    @Test func `a list that cannot be read is an error, not a loss`() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.makeFolder("uploads")
+        let ledger = Self.ledger(directory.path("uploads"))
         let error = await #expect(throws: CloudFSError.self) {
             try await ledger.note([1], Self.entry)
         }
         #expect(error?.code == .internalFailure)
-        #expect(try await ledger.upload(of: [1]) == nil)
     }
 
     @Test func `without a file it remembers while it lives`() async throws {
-        let ledger = S3UploadLedger(path: nil, pool: Self.pool)
+        let ledger = Self.ledger(nil)
         try await ledger.note([1], Self.entry)
         #expect(try await ledger.upload(of: [1]) == Self.entry)
     }
 
     @Test func `many at once lose nothing`() async throws {
         let directory = try TemporaryDirectory()
-        let ledger = S3UploadLedger(path: directory.path("uploads"), pool: Self.pool)
+        let ledger = Self.ledger(directory.path("uploads"))
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<50 as Range<UInt8> {
                 group.addTask { try await ledger.note([number], Self.entry) }
             }
             try await group.waitForAll()
         }
-        #expect(
-            try await S3UploadLedger(path: directory.path("uploads"), pool: Self.pool).keys().count
-                == 50
-        )
+        #expect(try await Self.ledger(directory.path("uploads")).keys().count == 50)
+    }
+}
+
+/// A log that counts warnings.
+private final class WarningLog: LogHandler {
+    private let warnings = Mutex(0)
+
+    var count: Int { warnings.withLock { $0 } }
+
+    func log(event: LogEvent) {
+        if event.level == .warning { warnings.withLock { $0 += 1 } }
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { nil }
+        set {}
+    }
+
+    var metadata: Logger.Metadata {
+        get { [:] }
+        set {}
+    }
+
+    var logLevel: Logger.Level {
+        get { .trace }
+        set {}
     }
 }
