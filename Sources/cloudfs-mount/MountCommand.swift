@@ -13,8 +13,8 @@ struct MountCommand: ParsableCommand {
             """,
         discussion: """
             Returns when the drive is usable and leaves a daemon; end it with \
-            fusermount3 -u <mountpoint> or by SIGTERM. A container URL is local:/path: a \
-            directory plays the cloud.
+            fusermount3 -u <mountpoint> or by SIGTERM. A container URL is s3://bucket/prefix, \
+            or local:/path: a directory plays the cloud.
 
             Sizes: 4096, 500MB, 20GiB or 20G. Times: 20ms, 2s, 1m. Every option can also be \
             written as -o name=value, as in fstab, and as name = value in a drive file. Long \

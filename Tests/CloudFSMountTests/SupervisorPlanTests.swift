@@ -24,7 +24,7 @@ import Testing
             let name = text.prefix { $0 != "(" }
             let number = text.drop { !$0.isNumber }.prefix { $0.isNumber }
             switch name {
-            case "start", "handOver", "kill", "order", "exit": return "\(name) \(number)"
+            case "start", "wait", "handOver", "kill", "order", "exit": return "\(name) \(number)"
             default: return String(name)
             }
         }
@@ -134,6 +134,82 @@ import Testing
         #expect(story.happens(.deadline(worker: 3)) == ["kill 3", "order 1"])
         #expect(story.happens(.lost(worker: 3, how: "signal 9")) == [])
         #expect(story.happens(.lost(worker: 1, how: "signal 9")) == ["tell", "start 4"])
+    }
+
+    private static let unstartable = CloudFSError(.internalFailure, "it cannot be started: why")
+
+    @Test func `a first worker that cannot be started ends the drive, with its reason`() {
+        var plan = SupervisorPlan()
+        _ = plan.decide(.began, at: .zero)
+        let actions = plan.decide(.unstarted(worker: 1, Self.unstartable), at: .zero)
+        guard case .exit(1, let error)? = actions.first, actions.count == 1 else {
+            Issue.record("\(actions)")
+            return
+        }
+        #expect(error?.message == "it cannot be started: why")
+    }
+
+    @Test func `a restart whose next worker cannot be started leaves the old one`() {
+        var story = Story.serving()
+        #expect(story.hears(1, .restart) == ["start 2"])
+        let actions = story.plan.decide(.unstarted(worker: 2, Self.unstartable), at: .zero)
+        guard case .order(1, .goOn(let reason))? = actions.first, actions.count == 1 else {
+            Issue.record("\(actions)")
+            return
+        }
+        #expect(reason == "it cannot be started: why; the old one goes on")
+        // It is no loss of the drive, and another one can be asked for.
+        for worker in 3...12 {
+            #expect(story.hears(1, .restart) == ["start \(worker)"])
+            #expect(story.happens(.unstarted(worker: worker, Self.unstartable)) == ["order 1"])
+        }
+        #expect(story.happens(.lost(worker: 1, how: "signal 9")) == ["tell", "start 13"])
+    }
+
+    @Test func `a worker that cannot be started is tried again a little later`() {
+        var story = Story.serving()
+        #expect(story.happens(.lost(worker: 1, how: "signal 9")) == ["tell", "start 2"])
+        #expect(story.happens(.unstarted(worker: 2, Self.unstartable)) == ["tell", "wait 3"])
+        #expect(story.happens(.due(worker: 2)) == [])
+        #expect(story.happens(.due(worker: 3)) == ["start 3"])
+        #expect(story.hears(3, .standsBy(format: "1")) == ["handOver 3"])
+        #expect(story.hears(3, .ready) == ["tell"])
+    }
+
+    @Test func `workers that cannot be started are not tried for ever`() {
+        var story = Story.serving()
+        #expect(story.happens(.lost(worker: 1, how: "signal 9")) == ["tell", "start 2"])
+        for worker in 2...4 {
+            let lacking = story.happens(.unstarted(worker: worker, Self.unstartable))
+            #expect(lacking == ["tell", "wait \(worker + 1)"])
+            story.now += .seconds(worker)
+            #expect(story.happens(.due(worker: worker + 1)) == ["start \(worker + 1)"])
+        }
+        let last = story.happens(.unstarted(worker: 5, Self.unstartable))
+        #expect(last == ["letGo", "removeMount", "exit 1"])
+    }
+
+    @Test func `a drive can end while a worker waits to be started`() {
+        var story = Story.serving()
+        _ = story.happens(.lost(worker: 1, how: "signal 9"))
+        #expect(story.happens(.unstarted(worker: 2, Self.unstartable)) == ["tell", "wait 3"])
+        #expect(story.happens(.signalled(SIGTERM)) == ["kill 3", "letGo", "removeMount", "exit 0"])
+        #expect(story.happens(.due(worker: 3)) == [])
+    }
+
+    @Test func `a next worker that cannot be started after the old one crashed is tried again`() {
+        var story = Story.serving()
+        #expect(story.hears(1, .restart) == ["start 2"])
+        #expect(story.happens(.lost(worker: 1, how: "signal 11")) == [])
+        #expect(story.happens(.unstarted(worker: 2, Self.unstartable)) == ["tell", "wait 3"])
+        #expect(story.happens(.due(worker: 3)) == ["start 3"])
+    }
+
+    @Test func `a drive that was unmounted needs no worker that cannot be started`() {
+        var story = Story.serving()
+        #expect(story.hears(1, .restart) == ["start 2"])
+        #expect(story.hears(1, .over) == ["letGo", "kill 2", "order 1"])
+        #expect(story.happens(.unstarted(worker: 2, Self.unstartable)) == [])
     }
 
     @Test func `a version that cannot go on with the mount leaves the old one`() {

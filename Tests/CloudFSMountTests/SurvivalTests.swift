@@ -353,28 +353,69 @@ struct SurvivalTests {
         }
     }
 
-    @Test func `a new version that does not come up leaves the old one`() async throws {
+    /// Runs `script` while `$daemon` serves the drive with a program file of its own, in whose
+    /// place `put` has another one.
+    private static func run(_ script: String, replacing drive: TestDrive) async throws -> String {
+        try await drive.mount.stop()
+        let daemon = drive.mount.command.map {
+            $0.hasPrefix("/") && $0.hasSuffix("cloudfs-mount")
+                ? "\(drive.folder)/run/cloudfs-mount" : "'\($0)'"
+        }
+        return try await drive.run(
+            """
+            cd /; run=\(drive.folder)/run
+            put() { printf "$1" > $run/new; chmod +x $run/new; mv $run/new $run/cloudfs-mount; }
+            cp \(TestMount.binary("cloudfs-mount")) $run/cloudfs-mount
+            \(daemon.joined(separator: " ")) > $run/log 2>&1 & daemon=$!
+            trap 'kill $daemon; wait $daemon' EXIT
+            until cloudfs status "$DRIVE" > /dev/null 2>&1; do sleep 0.05; done
+            \(script)
+            """
+        )
+    }
+
+    @Test(arguments: [
+        ("#!/bin/sh\\nexit 3\\n", "the new daemon ended with status 3"),
+        ("half an ELF", "the drive's worker cannot be started: Exec format error"),
+    ])
+    func `a new version that does not come up leaves the old one`(
+        file: String,
+        reason: String
+    ) async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
-            try await drive.mount.stop()
-            let daemon = drive.mount.command.map {
-                $0.hasPrefix("/") && $0.hasSuffix("cloudfs-mount")
-                    ? "\(drive.folder)/run/cloudfs-mount" : "'\($0)'"
-            }
-            let said = try await drive.run(
+            let said = try await Self.run(
                 """
-                cd /; run=\(drive.folder)/run
-                cp \(TestMount.binary("cloudfs-mount")) $run/cloudfs-mount
-                \(daemon.joined(separator: " ")) > $run/log 2>&1 & daemon=$!
-                trap 'kill $daemon; wait $daemon' EXIT
-                until cloudfs status "$DRIVE" > /dev/null 2>&1; do sleep 0.05; done
-                printf '#!/bin/sh\\nexit 3\\n' > $run/new; chmod +x $run/new
-                mv $run/new $run/cloudfs-mount
+                put '\(file)'
                 cloudfs restart "$DRIVE" 2>&1 && exit 1
                 cat "$DRIVE/file"
-                """
+                """,
+                replacing: drive
             )
-            #expect(said.contains("the new daemon ended with status 3; the old one goes on"))
+            #expect(said.contains("\(reason); the old one goes on"))
             #expect(said.hasSuffix("text"))
+        }
+    }
+
+    @Test func `a drive whose worker dies while its program is being written goes on`()
+        async throws
+    {
+        try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
+            let said = try await Self.run(
+                """
+                # From then on the supervisor takes the drive for usable.
+                until cloudfs restart "$DRIVE" > /dev/null 2>&1; do sleep 0.05; done
+                ln $run/cloudfs-mount $run/whole
+                put 'half an ELF'
+                kill -KILL $(cat /proc/$daemon/task/*/children) || :
+                until grep -q 'it is tried again' $run/log; do sleep 0.05; done
+                mv $run/whole $run/cloudfs-mount
+                cat "$DRIVE/file"
+                """,
+                replacing: drive
+            )
+            #expect(said == "text")
+            let log = Shell.text(of: "\(drive.folder)/run/log")
+            #expect(log.contains("the drive's worker cannot be started: Exec format error; it is"))
         }
     }
 

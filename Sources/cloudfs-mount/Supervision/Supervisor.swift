@@ -86,7 +86,7 @@ final class Supervisor: Sendable {
         for await event in events {
             for action in plan.decide(event, at: clock.now - begin) {
                 guard case .exit(let status, let error) = action else {
-                    try perform(action, kept)
+                    perform(action, kept)
                     continue
                 }
                 if let error { throw error }
@@ -96,12 +96,10 @@ final class Supervisor: Sendable {
         return 0
     }
 
-    private func perform(
-        _ action: SupervisorPlan.Action,
-        _ kept: borrowing KeptFiles
-    ) throws(CloudFSError) {
+    private func perform(_ action: SupervisorPlan.Action, _ kept: borrowing KeptFiles) {
         switch action {
-        case .start(let worker, let limit): try start(worker, within: limit)
+        case .start(let worker, let limit): start(worker, within: limit)
+        case .wait(let worker, let pause): happens(.due(worker: worker), after: pause)
         case .handOver(let worker): handOver(worker, kept)
         case .kill(let worker): holdings.withLock { $0.workers[worker] }?.kill()
         case .order(let worker, let order):
@@ -116,15 +114,24 @@ final class Supervisor: Sendable {
         }
     }
 
-    private func start(_ id: Int, within limit: Duration?) throws(CloudFSError) {
-        let worker = try WorkerProcess.start(id: id, words: words) { [weak self] news in
-            self?.hear(news, of: id)
+    /// A worker that cannot be started is no reason to end: another one may be serving.
+    private func start(_ id: Int, within limit: Duration?) {
+        do throws(CloudFSError) {
+            let worker = try WorkerProcess.start(id: id, words: words) { [weak self] news in
+                self?.hear(news, of: id)
+            }
+            holdings.withLock { $0.workers[id] = worker }
+        } catch {
+            tell.yield(.unstarted(worker: id, error))
+            return
         }
-        holdings.withLock { $0.workers[id] = worker }
-        guard let limit else { return }
+        if let limit { happens(.deadline(worker: id), after: limit) }
+    }
+
+    private func happens(_ event: SupervisorPlan.Event, after time: Duration) {
         Task { [tell] in
-            try await Task.sleep(for: limit)
-            tell.yield(.deadline(worker: id))
+            try await Task.sleep(for: time)
+            tell.yield(event)
         }
     }
 
@@ -149,9 +156,14 @@ final class Supervisor: Sendable {
 
     private func handOver(_ id: Int, _ kept: borrowing KeptFiles) {
         let (worker, device) = holdings.withLock { ($0.workers[id], $0.device) }
+        guard let worker else { return }
         let order = SupervisorOrder.begin(driveFile: configuration.driveFile)
-        // One that is gone will be reported as lost.
-        worker?.channel.send(order, kept.descriptors + (device.map { [$0] } ?? []))
+        let descriptors = kept.descriptors + (device.map { [$0] } ?? [])
+        let result = worker.channel.send(order.text, descriptors)
+        // One that is gone will be reported as lost; one that hears nothing would wait for ever.
+        guard ![0, EPIPE, ECONNRESET].contains(result) else { return }
+        say("the drive's worker cannot be told to begin: \(String(cString: strerror(result)))")
+        worker.kill()
     }
 
     private func letGo() {

@@ -10,6 +10,10 @@ struct SupervisorPlan {
         case began
         case report(worker: Int, WorkerReport)
         case lost(worker: Int, how: String)
+        /// There is no process of that worker, and why.
+        case unstarted(worker: Int, CloudFSError)
+        /// The worker that was to wait is to start now.
+        case due(worker: Int)
         case signalled(Int32)
         /// The launcher, who waits for the drive, is gone.
         case abandoned
@@ -19,6 +23,8 @@ struct SupervisorPlan {
     enum Action {
         /// Start a worker, which is to stand by and then to serve in time.
         case start(worker: Int, within: Duration?)
+        /// Say that the worker is due after this time.
+        case wait(worker: Int, Duration)
         /// Have the worker mount the drive, or go on with its mount.
         case handOver(worker: Int)
         case kill(worker: Int)
@@ -90,6 +96,8 @@ struct SupervisorPlan {
         case .began: start(within: nil)
         case .report(let worker, let report): hear(worker, report)
         case .lost(let worker, let how): lose(worker, how, now)
+        case .unstarted(let worker, let error): lack(worker, error, now)
+        case .due(let worker): startLate(worker)
         case .signalled(let signal): end(signal)
         case .abandoned: end(SIGTERM)
         case .deadline(let worker): miss(worker)
@@ -195,7 +203,7 @@ struct SupervisorPlan {
     // MARK: - Losses
 
     private mutating func lose(_ worker: Int, _ how: String, _ now: Duration) -> [Action] {
-        if next?.worker == worker { return loseNext("ended with \(how)", now) }
+        if next?.worker == worker { return loseNext(how, now) }
         guard let lost = serving, lost.worker == worker else { return [] }
         serving = nil
         switch (purpose, lost.lastWord) {
@@ -225,27 +233,58 @@ struct SupervisorPlan {
 
     /// Starts another worker, unless they crash over and over.
     private mutating func replace(_ reason: String, _ now: Duration) -> [Action] {
-        crashes = crashes.filter { now - $0 < Self.crashPeriod } + [now]
-        guard crashes.count < Self.mostCrashes else {
-            return giveUp("\(reason), the \(Self.mostCrashes)th time in a minute")
-        }
+        if let last = giveUpIfEnough(reason, now) { return last }
         let actions: [Action] = [.tell("\(reason); another one takes over")]
         return actions + (mount == .resumable ? [] : removal()) + start(within: Self.longestAbsence)
     }
 
-    private mutating func loseNext(_ reason: String, _ now: Duration) -> [Action] {
+    /// Counts a loss; what to do if it was the last that is borne.
+    private mutating func giveUpIfEnough(_ reason: String, _ now: Duration) -> [Action]? {
+        crashes = crashes.filter { now - $0 < Self.crashPeriod } + [now]
+        guard crashes.count >= Self.mostCrashes else { return nil }
+        return giveUp("\(reason), the \(Self.mostCrashes)th time in a minute")
+    }
+
+    private mutating func loseNext(_ how: String, _ now: Duration) -> [Action] {
         next = nil
-        if let serving {
-            purpose = .serving
-            let sentence = "the new daemon \(reason); the old one goes on"
-            return [.order(worker: serving.worker, .goOn(reason: sentence))]
-        }
+        if let serving { return keep(serving, "the new daemon ended with \(how)") }
         guard isAnnounced else {
-            let sentence = "the daemon \(reason) before the drive was usable"
+            let sentence = "the daemon ended with \(how) before the drive was usable"
             return [.exit(status: 1, CloudFSError(.internalFailure, sentence))]
         }
         guard purpose != .ending else { return removal() + [.exit(status: 1, nil)] }
-        return replace("the drive's next worker \(reason)", now)
+        return replace("the drive's next worker ended with \(how)", now)
+    }
+
+    /// Whoever asked for another worker hears why there is none.
+    private mutating func keep(_ serving: Serving, _ reason: String) -> [Action] {
+        purpose = .serving
+        let sentence = "\(reason); the old one goes on"
+        return [.order(worker: serving.worker, .goOn(reason: sentence))]
+    }
+
+    /// A worker that could not be started.
+    ///
+    /// What it lacks, a thread or a program file that is just being written, may be there a little
+    /// later. Tried again at once, all tries would be over within a millisecond.
+    private mutating func lack(_ worker: Int, _ error: CloudFSError, _ now: Duration) -> [Action] {
+        guard next?.worker == worker else { return [] }
+        next = nil
+        if let serving { return keep(serving, error.message) }
+        guard isAnnounced else { return [.exit(status: 1, error)] }
+        if let last = giveUpIfEnough(error.message, now) { return last }
+        count += 1
+        next = (count, false)
+        let pause = crashes.count
+        return [
+            .tell("\(error.message); it is tried again in \(pause) s"),
+            .wait(worker: count, .seconds(pause)),
+        ]
+    }
+
+    private func startLate(_ worker: Int) -> [Action] {
+        guard next?.worker == worker else { return [] }
+        return [.start(worker: worker, within: Self.longestAbsence)]
     }
 
     /// A worker that said why it cannot serve; one that could not go on may be able to mount anew.
@@ -268,11 +307,8 @@ struct SupervisorPlan {
                 return [.kill(worker: worker)] + giveUp("no worker came up within \(seconds) s")
             }
             self.next = nil
-            purpose = .serving
-            let sentence = "the new daemon did not come up within \(seconds) s; the old one goes on"
-            return [
-                .kill(worker: worker), .order(worker: serving.worker, .goOn(reason: sentence)),
-            ]
+            return [.kill(worker: worker)]
+                + keep(serving, "the new daemon did not come up within \(seconds) s")
         }
         guard let serving, serving.worker == worker, !serving.isReady else { return [] }
         return [.kill(worker: worker)] + giveUp("no worker answered within \(seconds) s")

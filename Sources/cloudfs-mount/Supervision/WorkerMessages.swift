@@ -111,12 +111,12 @@ extension MessageSocket {
     /// - Returns: Whether the supervisor is there to hear it.
     @discardableResult
     func send(_ report: WorkerReport, _ descriptors: [Int32] = []) -> Bool {
-        send(report.text, descriptors)
+        send(report.text, descriptors) == 0
     }
 
     /// - Returns: Whether the worker is there to hear it.
     @discardableResult
     func send(_ order: SupervisorOrder, _ descriptors: [Int32] = []) -> Bool {
-        send(order.text, descriptors)
+        send(order.text, descriptors) == 0
     }
 }

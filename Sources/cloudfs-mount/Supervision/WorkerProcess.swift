@@ -33,7 +33,7 @@ final class WorkerProcess: Sendable {
         _ tell: @escaping @Sendable (News) -> Void
     ) throws(CloudFSError) -> WorkerProcess {
         let outcome = Outcome()
-        OwnThread.start("cloudfs-worker") {
+        let result = OwnThread.attempt("cloudfs-worker") {
             do throws(CloudFSError) {
                 let worker = try spawn(id, words)
                 outcome.finish(.success(worker))
@@ -42,6 +42,7 @@ final class WorkerProcess: Sendable {
                 outcome.finish(.failure(error))
             }
         }
+        guard result == 0 else { throw failure(result) }
         return try outcome.wait()
     }
 
@@ -63,6 +64,7 @@ final class WorkerProcess: Sendable {
         defer { posix_spawn_file_actions_destroy(&actions) }
         // One that has that number already would be closed on exec.
         let copy = fcntl(end.descriptor, F_DUPFD_CLOEXEC, descriptor + 1)
+        guard copy >= 0 else { throw failure(errno) }
         defer { close(copy) }
         posix_spawn_file_actions_adddup2(&actions, copy, descriptor)
         clinux_spawn_close_from(&actions, descriptor + 1)
