@@ -36,7 +36,7 @@ public struct DriveClient: Sendable {
         try await get(.drive)
     }
 
-    /// Stops uploads, background downloads and the change feed until `resume`.
+    /// Stops uploads and background downloads until `resume`; changes of others are still seen.
     public func pause() async throws(DriveClientError) -> DriveStatus {
         try await post(.pause, [String: String]())
     }

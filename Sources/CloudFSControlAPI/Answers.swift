@@ -1,7 +1,7 @@
 /// A page of items; the order is that of the paths asked for.
 public struct ItemPage: Codable, Sendable, Hashable {
     public var items: [ItemStatus]
-    /// The paths that could not be shown, with the reason; on the first page only.
+    /// The paths that could not be shown, with the reason: each on the page where its turn came.
     public var failures: [ItemResult]
     /// What `after` must be for the next page; `nil` on the last one.
     public var next: String?

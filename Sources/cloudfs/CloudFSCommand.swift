@@ -75,7 +75,7 @@ struct CloudFSCommand: AsyncParsableCommand {
         for mountpoint in try DeadMounts.detachAll(.current()) {
             Terminal.errors.line(
                 "\(mountpoint.printable) had lost its daemon, and is detached; "
-                    + "mount it again with cloudfs-mount, nothing is lost"
+                    + "mount it again as before (`cloudfs mounts` says how), nothing is lost"
             )
         }
     }

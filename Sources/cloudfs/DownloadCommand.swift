@@ -44,6 +44,7 @@ struct DownloadCommand: AsyncParsableCommand {
         var bar = ProgressBar()
         var finished: Set<DrivePath> = []
         var isDone = true
+        let isPaused = try await group.client.status().connection.state == .paused
         while true {
             let downloads = try await group.client.downloadProgress(group.paths)
             for download in downloads where download.isFinished {
@@ -52,6 +53,10 @@ struct DownloadCommand: AsyncParsableCommand {
                 if !report(download, group) { isDone = false }
             }
             if downloads.allSatisfy(\.isFinished) { break }
+            guard !isPaused else {
+                Terminal.errors.line("downloads are paused: cloudfs resume lets them go")
+                return false
+            }
             if Terminal.errors.isWatched {
                 let sum = Self.sum(downloads)
                 let note = "\(Units.bytes(sum.local)) of \(Units.bytes(sum.bytes))"

@@ -136,7 +136,9 @@ struct MountsCommand: AsyncParsableCommand {
 
     private static func advice(for row: Row, _ drive: DriveAddress) -> String {
         let source = row.containerURL ?? "<container-url>"
-        let again = "cloudfs-mount '\(source)' '\(row.mountpoint)'"
+        // Another one knows nothing of what was not sent.
+        let state = drive.record.map { "--state-dir '\($0.stateDirectory)' " } ?? ""
+        let again = "cloudfs-mount \(state)'\(source)' '\(row.mountpoint)'"
         guard drive.isMounted else {
             return "its daemon ended without cleaning up; what was not sent waits for: \(again) "
                 + "(forget it: cloudfs mounts --prune)"

@@ -6,7 +6,10 @@ struct PauseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
         abstract: "Stops uploads and background downloads until `cloudfs resume`.",
-        discussion: "Files can be used all the while; what is changed waits in the outbox."
+        discussion: """
+            Files can be used all the while: what programs read comes, and what is changed waits \
+            in the outbox. Changes of others are still seen.
+            """
     )
 
     @OptionGroup var drive: DriveArgument

@@ -96,6 +96,41 @@ struct BookmarkTests {
         }
     }
 
+    /// What is said of a bookmark whose document is gone, once nothing is being listed.
+    private static func replaced(
+        _ token: String,
+        on drive: TestDrive
+    ) async throws -> Shell.Result {
+        var found = try await drive.cloudfs(["bookmark", "resolve", token])
+        try await eventually("what has its path is found: \(found.errors)") {
+            if found.status == 0 { return true }
+            found = try await drive.cloudfs(["bookmark", "resolve", token])
+            return found.status == 0
+        }
+        return found
+    }
+
+    @Test func `what has the path of a document is not taken while that may be elsewhere`()
+        async throws
+    {
+        try await TestDrive.with(
+            ending: .killed,
+            prepare: Filling { try $0.write("plan.txt", "plan") }
+        ) { drive in
+            let token = try await create("plan.txt", on: drive)
+            try await drive.run("rm plan.txt")
+            try await drive.drain()
+            try await drive.run("echo another > plan.txt")
+            try await drive.drain()
+            #expect(try await Self.replaced(token, on: drive).errors.contains("has its path now"))
+            // Nothing was compared yet: another device may have brought the document back.
+            let hanging = try await drive.restart(TestMount.Options.hanging)
+            let unknown = try await hanging.cloudfs(["bookmark", "resolve", token])
+            #expect(unknown.status == 1 && unknown.output.isEmpty, "\(unknown)")
+            #expect(unknown.errors.contains("not known now"), "\(unknown)")
+        }
+    }
+
     @Test func `nobody else can make one, and what leads nowhere says why`() async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("plan.txt", "plan") }) { drive in
             let token = try await create("plan.txt", on: drive)
@@ -115,7 +150,7 @@ struct BookmarkTests {
             try await drive.drain()
             #expect(try await refusal(token).contains("gone"))
             try await drive.run("echo another > plan.txt")
-            let found = try await drive.cloudfs(["bookmark", "resolve", token])
+            let found = try await Self.replaced(token, on: drive)
             #expect(found.output == "\(drive.path)/plan.txt\n")
             #expect(found.errors.contains("this is what has its path now"))
             let missing = try await drive.cloudfs(["bookmark", "create", "nothing"])

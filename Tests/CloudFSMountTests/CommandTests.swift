@@ -31,6 +31,29 @@ struct CommandTests {
         }
     }
 
+    @Test func `all of several folders is shown, and what is not there`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                for number in 0..<700 {
+                    try cloud.write("first/one\(number)", "x")
+                    try cloud.write("second/two\(number)", "x")
+                }
+                try cloud.write("third/last", "x")
+            }
+        ) { drive in
+            try await drive.run("find . > /dev/null")
+            let names = ["first", "second", "third", "nosuch"]
+            // More than a page of items.
+            let shown = try await drive.cloudfs(["status", "-l", "--json"] + names)
+            #expect(shown.status == 1)
+            #expect(shown.errors.contains("nosuch"), "\(shown.errors)")
+            let items = try #require(JSONNode(shown.output).elements)
+            let paths = Set(items.compactMap { $0["path"]?.string })
+            #expect(items.count == 1_401 && paths.count == 1_401)
+            #expect(paths.isSuperset(of: ["first/one699", "second/two0", "third/last"]))
+        }
+    }
+
     @Test func `an item is found in a folder that was not listed yet`() async throws {
         try await TestDrive.with(
             TestMount.Options.latency("300ms"),

@@ -35,37 +35,52 @@ extension DriveControl {
         if let path = try await place(of: document) {
             return try await status(path, document, .identity, token, query.token)
         }
-        if let path = token.path { await reach([path]) }
-        await look(for: document)
-        if let path = try await place(of: document) {
-            return try await status(path, document, .identity, token, query.token)
+        await look(for: document, at: token.path)
+        // Asked first: what was listed by then is in the state of the catalog that is looked at.
+        let isCurrent = filesystem.feed.isCurrent
+        let found = try await pool.engine {
+            try self.catalog.read { try self.whereabouts(of: document, token, isCurrent, $0) }
         }
-        let (path, other) = try await pool.engine {
-            try self.catalog.read { reader in
-                guard let path = token.path, let other = try reader.item(at: path.names) else {
-                    throw try self.loss(reader)
-                }
-                return (path, other.item.documentID)
-            }
-        }
-        return try await status(path, other, .path, token, query.token)
+        return try await status(found.path, found.document, found.way, token, query.token)
     }
 
     private func place(of document: DocumentID) async throws(CloudFSError) -> DrivePath? {
         try await pool.engine {
-            try self.catalog.read { reader in
-                try reader.namedItem(withDocument: document).flatMap {
-                    try self.path(of: $0, reader)
-                }
-            }
+            try self.catalog.read { try self.place(of: document, $0) }
         }
     }
 
-    /// Looks for a document in the cloud; what is not told in time stays unknown.
-    private func look(for document: DocumentID) async {
+    private func place(of document: DocumentID, _ reader: CatalogReader) throws -> DrivePath? {
+        try reader.namedItem(withDocument: document).flatMap { try self.path(of: $0, reader) }
+    }
+
+    /// What a bookmark leads to: its document or, where that is gone, what has its path now.
+    ///
+    /// - Throws: `offline` while the document may still be somewhere: what has its path is another
+    ///   one then, and nobody would look for the right one any more.
+    private func whereabouts(
+        of document: DocumentID,
+        _ token: BookmarkToken,
+        _ isCurrent: Bool,
+        _ reader: CatalogReader
+    ) throws -> (path: DrivePath, document: DocumentID, way: BookmarkStatus.Way) {
+        if let path = try place(of: document, reader) { return (path, document, .identity) }
+        let loss = try loss(isCurrent, reader)
+        guard loss.code == .notFound, let path = token.path,
+            let other = try reader.item(at: path.names)
+        else { throw loss }
+        return (path, other.item.documentID, .path)
+    }
+
+    /// Looks for a document in the cloud, also where it was last; what is not told in time stays
+    /// unknown.
+    private func look(for document: DocumentID, at path: DrivePath?) async {
+        if let path { await reach([path]) }
         let timeout = CloudFSError(.timedOut, "the items were not described in time")
         do {
             try await withDeadline(filesystem.options.listingDeadline, or: timeout) {
+                // What is not told leaves a sketch, with which nothing counts as gone.
+                if let path { try? await self.identify(path) }
                 try await self.filesystem.feed.look(for: document)
             }
         } catch {
@@ -74,6 +89,13 @@ extension DriveControl {
                 metadata: ["error": "\(error)"]
             )
         }
+    }
+
+    private func identify(_ path: DrivePath) async throws(CloudFSError) {
+        let id = try await pool.engine {
+            try self.catalog.read { try $0.item(at: path.names)?.id }
+        }
+        if let id { try await filesystem.feed.identify(id) }
     }
 
     private func status(
@@ -95,8 +117,8 @@ extension DriveControl {
     }
 
     /// Why a document is not found: what was not listed yet may hold it.
-    private func loss(_ reader: CatalogReader) throws -> CloudFSError {
-        guard try reader.unlistedFolderCount() == 0, filesystem.feed.isCurrent else {
+    private func loss(_ isCurrent: Bool, _ reader: CatalogReader) throws -> CloudFSError {
+        guard try reader.unlistedFolderCount() == 0, isCurrent else {
             return CloudFSError(.offline, "the document is not known now: not all is listed")
         }
         guard try !reader.hasSketches() else {

@@ -2,39 +2,56 @@ import CloudFSControlAPI
 
 extension DriveControl {
     func items(_ query: ItemQuery) async throws(CloudFSError) -> ItemPage {
-        let offset = try Self.offset(query.after)
-        await reach(query.paths)
-        return try await pool.engine { try self.page(query, from: offset) }
+        let position = try ItemPosition(query.after, in: query.paths)
+        // Those before it are done with.
+        await reach(Array(query.paths[position.path...]))
+        return try await pool.engine { try self.page(query, from: position) }
     }
 
-    private func page(_ query: ItemQuery, from offset: Int) throws(CloudFSError) -> ItemPage {
+    private func page(
+        _ query: ItemQuery,
+        from start: ItemPosition
+    ) throws(CloudFSError) -> ItemPage {
         try catalog.read { reader in
             var page = ItemPage(items: [])
-            var skipped = 0
-            for path in query.paths {
-                let record: ItemRecord
-                do throws(CloudFSError) {
-                    record = try find(path, reader)
-                } catch {
-                    if offset == 0 { page.failures.append(.refused(path, error)) }
-                    continue
+            var position = start
+            while position.path < query.paths.count {
+                guard page.items.count < query.limit else {
+                    page.next = position.text
+                    break
                 }
-                let room = query.limit - page.items.count
-                guard room > 0 else { break }
-                let ids = try ids(
-                    of: record,
-                    query.depth,
-                    reader,
-                    skip: max(0, offset - skipped),
-                    limit: room
-                )
-                skipped += ids.count
-                for id in ids {
-                    if let item = try item(id, reader, withTotals: true) { page.items.append(item) }
-                }
+                try add(&page, query, &position, reader)
             }
-            if page.items.count == query.limit { page.next = String(offset + query.limit) }
             return page
+        }
+    }
+
+    /// Adds what there is room for of the path whose turn it is.
+    private func add(
+        _ page: inout ItemPage,
+        _ query: ItemQuery,
+        _ position: inout ItemPosition,
+        _ reader: CatalogReader
+    ) throws {
+        let path = query.paths[position.path]
+        let record: ItemRecord
+        do throws(CloudFSError) {
+            record = try find(path, reader)
+        } catch {
+            page.failures.append(.refused(path, error))
+            position = ItemPosition(path: position.path + 1)
+            return
+        }
+        let room = query.limit - page.items.count
+        // One more tells whether this was all.
+        let ids = try ids(of: record, query.depth, reader, skip: position.offset, limit: room + 1)
+        for id in ids.prefix(room) {
+            if let item = try item(id, reader, withTotals: true) { page.items.append(item) }
+        }
+        if ids.count > room {
+            position.offset += room
+        } else {
+            position = ItemPosition(path: position.path + 1)
         }
     }
 
@@ -218,6 +235,36 @@ extension DriveControl {
             status.localBytes = try filesystem.facts(of: record, reader).localBytes
         }
         return status
+    }
+}
+
+/// Where a page of items begins: with one of the paths asked for, and how many of its items were
+/// shown before.
+///
+/// It counts within the path, as what is below those before it can change between two pages.
+struct ItemPosition: Sendable, Equatable {
+    /// Which of the paths; their count behind the last.
+    var path: Int
+    var offset = 0
+
+    var text: String { "\(path)/\(offset)" }
+}
+
+extension ItemPosition {
+    /// The position that a page named as the next.
+    ///
+    /// - Throws: `invalidArgument` for what no page of these paths has named.
+    init(_ after: String?, in paths: [DrivePath]) throws(CloudFSError) {
+        guard let after else {
+            self.init(path: 0)
+            return
+        }
+        let parts = after.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 2 else { throw CloudFSError(.invalidArgument, "no such page") }
+        let path = try DriveControl.offset(String(parts[0]))
+        let offset = try DriveControl.offset(String(parts[1]))
+        guard path < paths.count else { throw CloudFSError(.invalidArgument, "no such page") }
+        self.init(path: path, offset: offset)
     }
 }
 

@@ -234,8 +234,11 @@ struct QueryParser {
         } else {
             range = Self.range(word.sign, try bounds(value, field), isMoment: Self.isAgo(value))
         }
+        guard field != "size" || range.upperBound >= 0 else {
+            throw wrong("no file has fewer than 0 bytes")
+        }
         return switch field {
-        case "size": .size(max(0, range.lowerBound)...max(0, range.upperBound))
+        case "size": .size(max(0, range.lowerBound)...range.upperBound)
         case "modified": .modified(range)
         default: .used(range)
         }

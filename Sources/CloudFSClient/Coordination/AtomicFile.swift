@@ -74,18 +74,17 @@ enum ExtendedAttribute {
 enum AtomicFile {
     /// Writes a new file beside the old one, has it stored, and renames it over.
     ///
-    /// The new file has the mode and the attributes of the old one, and those given.
+    /// The new file has the mode and the attributes of the old one, and those given. Where `url` is
+    /// a symbolic link, the file that it leads to is replaced.
     static func replace(_ url: URL, with data: Data, attributes: [String: Data] = [:]) throws {
-        let path = url.path(percentEncoded: false)
-        let folder = url.deletingLastPathComponent().path(percentEncoded: false)
-        let temporary = folder + "/.\(url.lastPathComponent.prefix(200)).\(getpid()).tmp"
+        let path = try target(of: url)
         var status = stat()
-        let mode = stat(path, &status) == 0 ? status.st_mode & 0o777 : 0o644
-        let flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC
-        let descriptor = Glibc.open(temporary, flags, mode)
-        guard descriptor >= 0 else { throw SystemFailure(url) }
+        let mode: mode_t? = stat(path, &status) == 0 ? status.st_mode & 0o777 : nil
+        let (temporary, descriptor) = try create(beside: path, mode: mode ?? 0o644)
         defer { close(descriptor) }
         do {
+            // The umask took from it what others may do with the document.
+            if let mode, fchmod(descriptor, mode) != 0 { throw SystemFailure(url) }
             try write(data, to: descriptor, url)
             let kept = ExtendedAttribute.all(of: url).merging(attributes) { $1 }
             for (name, value) in kept {
@@ -100,6 +99,62 @@ enum AtomicFile {
             unlink(temporary)
             throw error
         }
+    }
+
+    /// The path of a file, with links followed that are its last name: a rename replaces the link.
+    private static func target(of url: URL) throws -> String {
+        var path = url.path(percentEncoded: false)
+        // As many as the system follows.
+        for _ in 0..<40 {
+            guard let link = PathResolver.systemLink(path) else { return path }
+            let isAbsolute = link.utf8.first == UInt8(ascii: "/")
+            path = isAbsolute ? link : split(path).folder + link
+        }
+        throw SystemFailure(url, code: ELOOP)
+    }
+
+    /// Makes a new file beside another, under a name that nothing has.
+    ///
+    /// - Parameter naming: Makes up the name; where that is taken, it is asked once more.
+    static func create(
+        beside path: String,
+        mode: mode_t,
+        naming: (String) -> String = { AtomicFile.temporaryName(for: $0) }
+    ) throws -> (path: String, descriptor: Int32) {
+        let (folder, name) = split(path)
+        var isAgain = false
+        while true {
+            let temporary = folder + naming(name)
+            let flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC
+            let descriptor = Glibc.open(temporary, flags, mode)
+            if descriptor >= 0 { return (temporary, descriptor) }
+            let code = errno
+            guard code == EEXIST, !isAgain else {
+                throw SystemFailure(URL(filePath: path), code: code)
+            }
+            isAgain = true
+        }
+    }
+
+    /// A name that nobody else makes up, of a kind that stays on this machine: what a crash leaves
+    /// is sent nowhere, and is in nobody's way.
+    static func temporaryName(for name: String) -> String {
+        let random = String(UInt64.random(in: 0 ... .max), radix: 16)
+        return ".#\(beginning(of: name)).\(random)"
+    }
+
+    /// As much of a name as leaves room for more in the 255 bytes that names have.
+    static func beginning(of name: String) -> Substring {
+        var beginning = Substring(name)
+        while beginning.utf8.count > 200 { beginning.removeLast() }
+        return beginning
+    }
+
+    /// What a path has before its last name, with the slash, and that name.
+    private static func split(_ path: String) -> (folder: String, name: String) {
+        let slash = path.utf8.lastIndex(of: UInt8(ascii: "/"))
+        let start = slash.map { path.utf8.index(after: $0) } ?? path.startIndex
+        return (String(path[..<start]), String(path[start...]))
     }
 
     static func write(_ data: Data, to descriptor: Int32, _ url: URL) throws {

@@ -39,7 +39,7 @@ enum PackageFolder {
     ) throws {
         let path = url.path(percentEncoded: false)
         // Names like this stay on this machine.
-        let name = ".#\(url.lastPathComponent.prefix(200)).\(getpid())"
+        let name = ".#\(AtomicFile.beginning(of: url.lastPathComponent)).\(getpid())"
         let new = url.deletingLastPathComponent().appending(path: name)
         try removeIfThere(new)
         do {

@@ -22,8 +22,12 @@ final class PresenterRegistry: Sendable {
     }
 
     func add(_ presenter: any FilePresenter) async throws {
-        let url = presenter.presentedItemURL
-        let place = try DriveLocator.current().location(of: url.path(percentEncoded: false))
+        let path = presenter.presentedItemURL.path(percentEncoded: false)
+        try await add(presenter, at: DriveLocator.current().location(of: path))
+    }
+
+    /// - Parameter place: Where the presented item is.
+    func add(_ presenter: any FilePresenter, at place: DriveLocator.Location) async throws {
         let id = ObjectIdentifier(presenter)
         let (connected, isConnected) = AsyncThrowingStream.makeStream(of: Void.self)
         // Begun under the lock: what the drive calls it is noted in the entry.
@@ -55,6 +59,8 @@ final class PresenterRegistry: Sendable {
     ) async {
         var path = first
         var isAgain = false
+        // Whether it was asked to let go of its item, and not told yet that it has it again.
+        var hasLetGo = false
         while !Task.isCancelled {
             do {
                 for try await event in DriveClient(drive).present(PresenterOrder(path: path)) {
@@ -62,10 +68,15 @@ final class PresenterRegistry: Sendable {
                     if event.kind == .presenting {
                         note(event.id, of: id)
                         isConnected.yield(())
+                        // The access it let go for ended with the old daemon.
+                        if hasLetGo { await presenter.reacquirePresentedItem() }
+                        hasLetGo = false
                         // What happened in between was not told.
                         if isAgain { await presenter.presentedItemDidChange() }
                         isAgain = true
                     } else {
+                        // Also one that then fails may have let go.
+                        hasLetGo = event.kind.letsGo ?? hasLetGo
                         await pass(event, to: presenter, id, drive)
                     }
                     if event.kind == .didMove, let moved = event.path { path = moved }
@@ -145,6 +156,17 @@ final class PresenterRegistry: Sendable {
         case .subitemDidChange: await presenter.presentedSubitemDidChange(at: place)
         case .subitemDidMove: await presenter.presentedSubitemDidMove(to: place)
         case .subitemWasDeleted: await presenter.presentedSubitemWasDeleted()
+        }
+    }
+}
+
+extension PresenterEvent.Kind {
+    /// Whether a presenter that hears it has let go of its item; `nil` where that changes nothing.
+    fileprivate var letsGo: Bool? {
+        switch self {
+        case .relinquishToReader, .relinquishToWriter: true
+        case .reacquire: false
+        default: nil
         }
     }
 }

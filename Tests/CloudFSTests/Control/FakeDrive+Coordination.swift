@@ -40,7 +40,13 @@ extension FakeDrive {
         _ = tell(
             PresenterEvent(id: 1, kind: .presenting, path: order.path, wantsAnswer: false)
         )
-        await waitUntilCancelled()
+        let told: [PresenterEvent.Kind]? = state.withLock { state in
+            state.presentations.isEmpty ? nil : state.presentations.removeFirst()
+        }
+        guard let told else { return await waitUntilCancelled() }
+        for kind in told {
+            _ = tell(PresenterEvent(id: 2, kind: kind, path: order.path, wantsAnswer: false))
+        }
     }
 
     func answer(_ answer: PresenterAnswer) async throws(CloudFSError) {

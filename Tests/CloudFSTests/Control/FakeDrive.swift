@@ -18,6 +18,8 @@ final class FakeDrive: ControlledDrive {
         /// Held requests end when the test resumes them.
         var holds = false
         var held: [CheckedContinuation<Void, Never>] = []
+        /// What presenters hear before their streams end, one list for each; further ones go on.
+        var presentations: [[PresenterEvent.Kind]] = []
         /// Where `status` says it is mounted; long for an answer that is large.
         var mountpoint = "/mnt/drive"
     }

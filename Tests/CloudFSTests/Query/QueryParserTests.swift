@@ -47,6 +47,8 @@ import Testing
         ("size<2k", .size(0...2_047)),
         ("size:10..20", .size(10...20)),
         ("size=0", .size(0...0)),
+        ("size<=0", .size(0...0)),
+        ("size<1", .size(0...0)),
     ])
     func `a word is a condition`(text: String, expected: QueryCondition) throws {
         #expect(try Self.condition(text) == expected)
@@ -84,7 +86,8 @@ import Testing
         ("ab \"cd", 4, "no other one"), ("a colour:red", 3, "nothing is called \"colour\""),
         ("a type:nonsense", 3, "no type is called"), ("size>big", 1, "no size"),
         ("modified>soon", 1, "no time"), ("modified>2026-13", 1, "no time"),
-        ("size:20..10", 1, "ends before"), ("status:odd", 1, "a status is one of"),
+        ("size:20..10", 1, "ends before"), ("size<0", 1, "fewer than 0"),
+        ("a size<0K", 3, "fewer than 0"), ("status:odd", 1, "a status is one of"),
         ("kind:odd", 1, "a kind is one of"), ("favorite:maybe", 1, "yes or no"),
         ("(sort:name a)", 2, "as a whole"), ("a sort:colour", 3, "sorted by"),
         ("limit:0", 1, "a limit is"), ("limit:-1", 1, "a limit is"), ("tag>red", 1, "no order"),
