@@ -66,6 +66,29 @@ struct FullDiskTests {
         }
     }
 
+    /// A disk that has no room for all of it makes room for a part.
+    @Test(arguments: Disk.allCases)
+    func `fallocate that fails changes nothing`(disk: Disk) async throws {
+        try await Self.withSmallDisk(disk, ["--no-passthrough"]) { drive in
+            try await drive.python(
+                """
+                import ctypes
+                file = os.open("file", os.O_CREAT | os.O_RDWR)
+                os.write(file, b"x" * 1000)
+                fallocate = ctypes.CDLL(None, use_errno=True).fallocate64
+                size = ctypes.c_int64
+                assert fallocate(file, 0, size(0), size(400 << 20)) == -1
+                assert ctypes.get_errno() == errno.ENOSPC
+                assert os.fstat(file).st_size == 1000
+                os.close(file)
+                """
+            )
+            try await eventually("the cloud has it", within: .seconds(20)) {
+                drive.cloud.bytes("file") == [UInt8](repeating: 0x78, count: 1_000)
+            }
+        }
+    }
+
     @Test(arguments: Disk.allCases)
     func `a full disk is said at the write, and nothing acknowledged is lost`(
         disk: Disk

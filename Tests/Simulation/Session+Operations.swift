@@ -92,7 +92,7 @@ extension Session {
         guard let (_, file) = try await someFile() else { return }
         let handle = try await open(file.id, O_WRONLY | O_APPEND)
         try await writing(handle) {
-            for _ in 0...program.draw(2) { try await write(handle, to: file.id, block: 0) }
+            for _ in 0...program.draw(2) { try await write(handle, to: file.id, block: nil) }
         }
     }
 
@@ -135,7 +135,7 @@ extension Session {
                 try await ask("write \(content.count) known bytes", on: [new.id]) { filesystem in
                     _ = try filesystem.write(
                         handle,
-                        offset: 0,
+                        offset: nil,
                         count: content.count,
                         caller: caller
                     ) { file, offset, count throws(CloudFSError) in

@@ -140,11 +140,14 @@ struct Session {
     }
 
     /// Writes one token, which is acknowledged if the file still has a name.
-    func write(_ handle: UInt64, to id: ItemID, block: Int) async throws {
+    ///
+    /// - Parameter block: Where; `nil` is the end of the file.
+    func write(_ handle: UInt64, to id: ItemID, block: Int?) async throws {
         let token = program.ledger.makeToken()
         let bytes = token.block(program.plan.blockByteCount)
-        let offset = Int64(block * bytes.count)
-        let written = try await ask("write \(token.number) to \(id) at \(offset)", on: [id]) {
+        let offset = block.map { Int64($0 * bytes.count) }
+        let place = offset.map { "\($0)" } ?? "its end"
+        let written = try await ask("write \(token.number) to \(id) at \(place)", on: [id]) {
             filesystem in
             let written = try filesystem.write(
                 handle,

@@ -13,6 +13,15 @@ enum FuseArguments {
         return info.pointee.fh
     }
 
+    /// Whether a write is to go to the end of the file.
+    ///
+    /// The descriptor says so for each, as a program can change it. What was stored into a mapping
+    /// has its place, however the file was opened.
+    static func writesAtEnd(_ info: UnsafeMutablePointer<fuse_file_info>?) -> Bool {
+        guard let info = info?.pointee else { return false }
+        return OpenFlags.appends(info.flags) && info.writepage == 0
+    }
+
     static func bytes(_ text: UnsafePointer<CChar>?) -> [UInt8] {
         guard let text else { return [] }
         let bytes = UnsafeRawBufferPointer(start: text, count: strlen(text))
@@ -86,9 +95,11 @@ enum FuseArguments {
         guard start >= 0, length >= 0, !isTooFar else {
             throw CloudFSError(.invalidArgument, "a lock's range is invalid")
         }
+        // No file reaches the last offset; a lock there is one on the byte before, as an empty
+        // range would be in nobody's way and be dropped by nothing.
         return FileLock(
             kind: try lockKind(Int32(record.l_type)),
-            range: start..<(length == 0 ? .max : end),
+            range: min(start, .max - 1)..<(length == 0 ? .max : end),
             processID: record.l_pid
         )
     }

@@ -69,11 +69,12 @@ extension FuseOperations {
         table.write_buf = { raw, item, source, offset, info in
             let handle = FuseArguments.handle(info)
             let size = source.map { fuse_buf_size($0) } ?? 0
+            let place = FuseArguments.writesAtEnd(info) ? nil : Int64(offset)
             let caller = Caller(of: raw)
             FuseRequest.handle(raw, "write", item) { files throws(CloudFSError) in
                 let written = try files.write(
                     handle,
-                    offset: Int64(offset),
+                    offset: place,
                     count: size,
                     caller: caller
                 ) { file, offset, count throws(CloudFSError) in

@@ -30,7 +30,7 @@ extension Filesystem {
 
     /// What opening a file claims, for as long as it is open; `nil` for nothing.
     func intent(toOpen id: ItemID, flags: Int32) -> AccessIntent? {
-        if OpenFlags.isWritable(flags) { return .writing(id) }
+        if OpenFlags.changes(flags) { return .writing(id) }
         return options.isCoordinationEnforced ? .reading(id) : nil
     }
 

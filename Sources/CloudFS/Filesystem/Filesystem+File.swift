@@ -36,7 +36,7 @@ extension Filesystem {
         caller: Caller
     ) throws(CloudFSError) -> OpenedFile {
         if let opened = opened(by: caller.request) { return opened }
-        if OpenFlags.isWritable(flags) { try requireWritable() }
+        if OpenFlags.changes(flags) { try requireWritable() }
         let intent = intent(toOpen: id, flags: flags)
         let claim = try intent.map { intent throws(CloudFSError) in
             try claimNow([intent], for: caller)
@@ -107,7 +107,7 @@ extension Filesystem {
         caller: Caller,
         claim: Claim?
     ) throws(CloudFSError) -> OpenedFile {
-        if OpenFlags.truncates(flags), OpenFlags.isWritable(flags) {
+        if OpenFlags.truncates(flags) {
             hydrator.perform(try files.truncate(file, to: 0), on: file)
             try FaultPoint.replaceSwitched.pass()
             try dropSetID(of: file, changedBy: caller)
@@ -131,6 +131,10 @@ extension Filesystem {
                 throw CloudFSError(.remoteChanged, "its package was replaced", item: file.id)
             }
             let backing = try expose(file, for: OpenFlags.access(flags))
+            // The kernel flushes what it writes by itself; that there is a file is ours to flush.
+            if backing != nil, isWritable, OpenFlags.isSynchronous(flags) {
+                try catalog.makeDurable()
+            }
             let handle = try handles.add(
                 file,
                 flags: flags,
@@ -201,9 +205,10 @@ extension Filesystem {
 
     // MARK: - Reading and writing
 
+    /// - Parameter offset: `nil` is the end of the file, wherever that is by then.
     func write(
         _ handle: UInt64,
-        offset: Int64,
+        offset: Int64?,
         count: Int,
         caller: Caller,
         receive: (ContentFile, Int64, Int) throws(CloudFSError) -> Int
@@ -213,8 +218,7 @@ extension Filesystem {
         let (written, actions) = try files.write(
             handle.file,
             at: { end in
-                guard handle.appends else { return offset }
-                return handles.place(caller.request, atEnd: end, of: handle.number)
+                offset ?? handles.place(caller.request, atEnd: end, of: handle.number)
             },
             count: count,
             receive: receive
@@ -338,7 +342,7 @@ extension Filesystem {
         }
         store(file) { try files.release(file) }
         if hasNewer { Task { await feed.hintParent(of: file.id) } }
-        evictor.noticeUse()
+        evictor.noticeUse(of: [file.id])
     }
 
     private func store(_ file: OpenFile, _ step: () throws -> Void) {

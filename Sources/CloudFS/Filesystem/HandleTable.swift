@@ -69,7 +69,6 @@ final class FileHandle: Sendable {
 
     var isWritable: Bool { OpenFlags.isWritable(flags) }
     var isReadable: Bool { OpenFlags.isReadable(flags) }
-    var appends: Bool { OpenFlags.appends(flags) }
 
     /// Notes that a read has to wait for bytes.
     ///

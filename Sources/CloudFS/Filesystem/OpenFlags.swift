@@ -10,6 +10,10 @@ enum OpenFlags {
         let isTouched = flags & O_NONBLOCK != 0 && !truncates(flags) && !appends(flags)
         return isTouched ? .touching : .writing
     }
+    /// Whether opening it changes the file, or lets it be changed: `O_TRUNC` does not need to be
+    /// able to write.
+    static func changes(_ flags: Int32) -> Bool { isWritable(flags) || truncates(flags) }
+    static func isSynchronous(_ flags: Int32) -> Bool { flags & O_DSYNC != 0 }
     static func appends(_ flags: Int32) -> Bool { flags & O_APPEND != 0 }
     static func truncates(_ flags: Int32) -> Bool { flags & O_TRUNC != 0 }
 }

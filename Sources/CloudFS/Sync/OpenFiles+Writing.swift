@@ -220,7 +220,15 @@ extension OpenFiles {
             if mode.erases { own.append(offset..<end) }
             if !mode.keepsSize, end > state.size { own.append(state.size..<end) }
             // On a file that is being filled the disk's own size is the size that counts.
-            try content.allocate(mode: mode.rawValue, offset: offset, count: count)
+            do throws(CloudFSError) {
+                try content.allocate(mode: mode.rawValue, offset: offset, count: count)
+            } catch {
+                // A full disk has made room for as much as it could.
+                if state.direct == nil, try content.facts().size > state.size {
+                    try content.truncate(to: state.size)
+                }
+                throw error
+            }
             for range in own { try storeLocal(range, state: &state, file.id) }
             if !mode.keepsSize { state.size = max(state.size, end) }
             state.didChange(at: clocks.now())

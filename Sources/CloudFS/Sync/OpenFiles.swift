@@ -21,6 +21,10 @@ final class OpenFiles: Sendable {
         var uses: Int
         /// Counts the uses that there ever were.
         var begun: UInt64 = 0
+        /// How many are about to erase it: no use, but who begins one waits for their lock.
+        var erasures = 0
+
+        var isNeeded: Bool { uses > 0 || erasures > 0 }
     }
 
     private let table = Mutex<[ItemID: Slot]>([:])
@@ -101,10 +105,10 @@ final class OpenFiles: Sendable {
     /// Another use of a file, if it is in use already; to be released.
     func retainIfLive(_ id: ItemID) -> OpenFile? {
         table.withLock { table in
-            guard let file = table[id]?.file else { return nil }
+            guard let slot = table[id], slot.uses > 0 else { return nil }
             table[id]?.uses += 1
             table[id]?.begun += 1
-            return file
+            return slot.file
         }
     }
 
@@ -147,17 +151,20 @@ final class OpenFiles: Sendable {
     /// - Returns: The count of uses now, if the use goes on.
     private func endUse(_ file: OpenFile, settledAt settled: UInt64?) -> UInt64? {
         table.withLock { table in
-            guard let slot = table[file.id], slot.file === file else { return nil }
+            guard var slot = table[file.id], slot.file === file else { return nil }
             if slot.uses == 1, slot.begun != settled { return slot.begun }
-            table[file.id]?.uses -= 1
-            if slot.uses == 1 { table[file.id] = nil }
+            slot.uses -= 1
+            table[file.id] = slot.isNeeded ? slot : nil
             return nil
         }
     }
 
     /// What is known of a file in use beyond the catalog.
     func live(_ id: ItemID) -> OpenFile? {
-        table.withLock { $0[id]?.file }
+        table.withLock { table in
+            guard let slot = table[id], slot.uses > 0 else { return nil }
+            return slot.file
+        }
     }
 
     /// Notes a new mode of a file that may be in use.
@@ -170,7 +177,7 @@ final class OpenFiles: Sendable {
             // One that was not made may have left its number to another.
             guard var slot = table[file.id], slot.file === file else { return }
             slot.uses -= 1
-            table[file.id] = slot.uses == 0 ? nil : slot
+            table[file.id] = slot.isNeeded ? slot : nil
         }
     }
 
@@ -295,9 +302,26 @@ final class OpenFiles: Sendable {
     }
 
     /// Erases an item that has neither name nor base, if nobody uses it; else its last user does.
+    ///
+    /// Who begins to use it meanwhile waits until that is done, and finds nothing.
     func eraseIfUnused(_ id: ItemID) throws(CloudFSError) {
-        guard live(id) == nil else { return }
-        try catalog.write { _ = try $0.eraseIfForgotten(id) }
+        let unused = table.withLock { table -> OpenFile? in
+            var slot = table[id] ?? Slot(file: OpenFile(id: id), uses: 0)
+            guard slot.uses == 0 else { return nil }
+            slot.erasures += 1
+            table[id] = slot
+            return slot.file
+        }
+        guard let file = unused else { return }
+        defer {
+            table.withLock { table in
+                table[id]?.erasures -= 1
+                if table[id]?.isNeeded == false { table[id] = nil }
+            }
+        }
+        try file.state.withLock { state throws(CloudFSError) in
+            try eraseIfForgotten(&state, id)
+        }
     }
 
     /// Erases an item that has neither name nor base.

@@ -236,7 +236,7 @@ struct PageChanges {
         case .restore:
             try restore(record, as: remote, isPinned: isPinned)
         case .replaceContent, .recordNewer, .compareOrKeepBoth, .adopt, .remove,
-            .removeAfterClose, .keepAsNew, .forget:
+            .removeAfterClose, .removeUnlessWritten, .keepAsNew, .forget:
             result.contents.append((id, remote))
         }
     }

@@ -8,6 +8,8 @@ enum Reconciler {
         var isDirty = false
         /// Whether a program has it open.
         var isInUse = false
+        /// Whether one may write on it.
+        var isBeingWritten = false
         var hasChangedMetadata = false
         /// Whether it was deleted here and the cloud was not told yet.
         var isDeleted = false
@@ -29,6 +31,8 @@ enum Reconciler {
         case remove
         /// Take the name away now, and the content after the last close.
         case removeAfterClose
+        /// It may be edited yet: after the last close it is removed, or sent as a new item.
+        case removeUnlessWritten
         /// Deleted there, edited here: the edit wins and is sent as a new item.
         case keepAsNew
         /// Deleted on both sides.
@@ -59,6 +63,7 @@ enum Reconciler {
     private static func decideGone(_ local: Local) -> Decision {
         if local.isDeleted { return .forget }
         if local.isDirty { return .keepAsNew }
+        if local.isBeingWritten { return .removeUnlessWritten }
         return local.isInUse ? .removeAfterClose : .remove
     }
 

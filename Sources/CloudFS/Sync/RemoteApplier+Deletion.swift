@@ -62,15 +62,22 @@ extension RemoteApplier {
         var children: [BaseRecord]
     }
 
+    /// What has become of an item that was missed.
+    private enum Removal {
+        case settled
+        /// A program may write on it: it stays, with all that it is in, until the last close.
+        case stays
+        /// This machine is changing it, or has just heard of it, or of a folder above, elsewhere.
+        case unsure
+    }
+
     /// - Parameter above: The folders that go with it, from the one that was missed on.
-    /// - Returns: Whether that is settled. Else this machine is changing it, or has just heard of
-    ///   it, or of a folder above, elsewhere.
     @discardableResult
     private func remove(
         _ known: BaseRecord,
         in above: [BaseRecord] = [],
         _ unsure: inout Set<ItemID>
-    ) async throws(CloudFSError) -> Bool {
+    ) async throws(CloudFSError) -> Removal {
         let id = known.item
         let found = try await pool.engine { () throws -> Candidate? in
             try self.catalog.read { reader in
@@ -80,36 +87,45 @@ extension RemoteApplier {
                 return Candidate(kind: kind, children: children)
             }
         }
-        var isSettled = false
+        var removal = Removal.unsure
         if let found, !mutations.isActive(id) {
-            if try await isExcluded(id) { return true }
+            if try await isExcluded(id) { return .settled }
             switch try await pool.engine({ try self.settleWithLookalike(known) }) {
             case .hasNone: break
-            case .isSettled: return true
+            case .isSettled: return .settled
             case .isUnsure:
                 if let parent = known.parent { unsure.insert(parent) }
-                return false
+                return .unsure
             }
-            isSettled = true
+            removal = .settled
             // What is on its way out of a folder is still known by it.
             let folders = above + [known]
-            for child in found.children where try await !remove(child, in: folders, &unsure) {
-                isSettled = false
+            for child in found.children {
+                switch try await remove(child, in: folders, &unsure) {
+                case .settled: break
+                case .stays: if removal == .settled { removal = .stays }
+                case .unsure: removal = .unsure
+                }
             }
-            if isSettled {
-                let changes = try await pool.engine {
+            if removal == .settled {
+                removal = try await pool.engine {
                     found.kind == .file
                         ? try self.removeFile(known, in: above)
                         : try self.removeFolderOrLink(known, in: above)
                 }
-                hub.publish(changes ?? [])
-                isSettled = changes != nil
             }
             // What was in it may be gone already, and be found where the folder is now.
-            if !isSettled, found.kind == .folder { unsure.insert(id) }
+            if removal == .unsure, found.kind == .folder { unsure.insert(id) }
         }
-        if !isSettled, let parent = known.parent { unsure.insert(parent) }
-        return isSettled
+        if removal == .unsure, let parent = known.parent { unsure.insert(parent) }
+        return removal
+    }
+
+    /// - Parameter changes: What was done; `nil` if something else is known by now.
+    private func removal(_ changes: [ItemChange]?) -> Removal {
+        guard let changes else { return .unsure }
+        hub.publish(changes)
+        return .settled
     }
 
     /// What is excluded stays as it is, wherever it was in the cloud.
@@ -119,32 +135,41 @@ extension RemoteApplier {
         }
     }
 
-    /// - Returns: `nil` if something else is known of it by now; so do those below.
     private func removeFile(
         _ known: BaseRecord,
         in above: [BaseRecord]
-    ) throws(CloudFSError) -> [ItemChange]? {
+    ) throws(CloudFSError) -> Removal {
         let id = known.item
         let file = try files.acquire(id)
         defer { releaseQuietly(file) }
-        return try file.state.withLock { state throws(CloudFSError) in
+        let (changes, stays) = try file.state.withLock {
+            state throws(CloudFSError) -> ([ItemChange]?, Bool) in
             try files.observe(&state, id)
             let local = Reconciler.Local(
                 isDirty: state.isDirty && !state.hasNothingToSend(beside: known),
                 isInUse: state.isInUse,
+                isBeingWritten: state.isBeingWritten,
                 isDeleted: state.isUnlinked
             )
             switch Reconciler.decide(base: known.version, local: local, remote: nil) {
-            case .keepAsNew: return try keepAsNew(&state, known, in: above)
-            case .remove, .removeAfterClose, .forget: return try unlink(&state, known, in: above)
+            case .keepAsNew: return (try keepAsNew(&state, known, in: above), false)
+            case .remove, .removeAfterClose, .forget:
+                return (try unlink(&state, known, in: above), false)
+            case .removeUnlessWritten:
+                // Whoever closes it last has its folder looked at again.
+                state.hasNewer = true
+                return ([], true)
             case .nothing, .adopt, .acceptVersion, .applyMetadata, .replaceContent,
                 .recordNewer, .compareOrKeepBoth, .restore:
-                return []
+                return ([], false)
             }
         }
+        return stays ? .stays : removal(changes)
     }
 
     /// Deleted there, edited here: what is here is sent as a new item.
+    ///
+    /// - Returns: `nil` if something else is known of it by now; so do those below.
     private func keepAsNew(
         _ state: inout OpenFile.State,
         _ known: BaseRecord,
@@ -231,9 +256,9 @@ extension RemoteApplier {
     private func removeFolderOrLink(
         _ known: BaseRecord,
         in above: [BaseRecord]
-    ) throws(CloudFSError) -> [ItemChange]? {
+    ) throws(CloudFSError) -> Removal {
         let (id, now) = (known.item, files.clocks.now())
-        return try catalog.write { writer -> [ItemChange]? in
+        let changes = try catalog.write { writer -> [ItemChange]? in
             let reader = writer.reader
             guard try reader.isKnown(known, in: above) else { return nil }
             // What is being sent into it makes it anew, or not: then it is missed again.
@@ -248,6 +273,7 @@ extension RemoteApplier {
             try writer.erase(id)
             return changes
         }
+        return removal(changes)
     }
 }
 

@@ -8,6 +8,7 @@ extension Uploader {
         mutations.begin(id, at: facts.places, isInPlace: false)
         defer { mutations.end(id, at: facts.places, isInPlace: false) }
         guard try await !staysForLookalike(base) else { return true }
+        try await completeForReaders(id)
         var isEdited = false
         do throws(CloudFSError) {
             try await provider.delete(path, base: base.version)
@@ -32,6 +33,21 @@ extension Uploader {
         // The edit wins: what is there comes back as an item of its own.
         if isEdited, let parent = base.parent { feed.hint([parent]) }
         return true
+    }
+
+    /// Gets the rest of what a program still has open: soon it is nowhere else.
+    private func completeForReaders(_ id: ItemID) async throws(CloudFSError) {
+        guard let file = files.retainIfLive(id) else { return }
+        defer { releaseLater(file) }
+        guard file.state.withLock({ $0.handles > 0 && $0.plan != nil }) else { return }
+        do throws(CloudFSError) {
+            try await applier.hydrator.complete(file)
+        } catch  where error.code == .remoteChanged || error.code == .notFound {
+            logger.notice(
+                "what was removed while it was open is gone from the cloud",
+                metadata: ["item.id": "\(id)", "error": "\(error)"]
+            )
+        }
     }
 
     /// Whether what is not found is gone: with a folder that was moved elsewhere it is there, and

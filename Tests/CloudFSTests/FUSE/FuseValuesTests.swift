@@ -37,6 +37,20 @@ import Testing
         #expect(FuseReplies.lock(lock).l_len == 0)
     }
 
+    /// An empty one would be dropped by nothing.
+    @Test(arguments: [0, 1])
+    func `a lock at the last offset is not empty`(length: Int) throws {
+        var record = flock()
+        record.l_type = Int16(F_WRLCK)
+        record.l_start = Int.max - length
+        record.l_len = length
+        let lock = try FuseArguments.lock(record)
+        #expect(!lock.range.isEmpty && lock.conflicts(with: lock))
+        record.l_start = 0
+        record.l_len = 0
+        #expect(lock.conflicts(with: try FuseArguments.lock(record)))
+    }
+
     @Test func `a lock survives the way there and back`() throws {
         let lock = FileLock(kind: .shared, range: 5..<15, processID: 42)
         #expect(try FuseArguments.lock(FuseReplies.lock(lock)) == lock)

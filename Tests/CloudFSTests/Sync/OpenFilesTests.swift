@@ -65,6 +65,29 @@ import Testing
         }
     }
 
+    @Test func `what is opened while it is erased is there, or is not found`() async throws {
+        let fixture = try CatalogFixture()
+        let pool = BlockingPool(name: "two", width: 2)
+        for round in 1...2_000 {
+            let id = try fixture.addFile("file")
+            try fixture.catalog.write { try $0.removeName(of: id) }
+            async let opened = pool.run { () throws -> OpenFile? in
+                do throws(CloudFSError) {
+                    return try fixture.files.acquire(id)
+                } catch {
+                    try #require(error.code == .notFound)
+                    return nil
+                }
+            }
+            async let erased: Void = pool.run { try fixture.files.eraseIfUnused(id) }
+            let (file, _) = try await (opened, erased)
+            guard let file else { continue }
+            let record = try fixture.catalog.read { try $0.item(id) }
+            try #require(record != nil, "round \(round)")
+            try fixture.files.release(file)
+        }
+    }
+
     @Test func `what was not made takes nothing from who got its number`() throws {
         let fixture = try CatalogFixture()
         let id = try fixture.addFile("file")

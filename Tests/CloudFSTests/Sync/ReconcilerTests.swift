@@ -11,10 +11,11 @@ import Testing
 
     private static let locals: [Reconciler.Local?] =
         [nil]
-        + (0..<16).map { bits in
+        + (0..<32).map { bits in
             Reconciler.Local(
                 isDirty: bits & 1 != 0,
                 isInUse: bits & 2 != 0,
+                isBeingWritten: bits & 18 == 18,
                 hasChangedMetadata: bits & 4 != 0,
                 isDeleted: bits & 8 != 0
             )
@@ -46,6 +47,13 @@ import Testing
         ]
         for each in Self.all where each.local?.isDirty == true && each.local?.isDeleted == false {
             #expect(!dropping.contains(each.decision), "\(each)")
+        }
+    }
+
+    @Test func `a name is not taken from what a program may still write on`() {
+        let unlinking: Set<Reconciler.Decision> = [.remove, .removeAfterClose]
+        for each in Self.all where each.local?.isBeingWritten == true {
+            #expect(!unlinking.contains(each.decision), "\(each)")
         }
     }
 
