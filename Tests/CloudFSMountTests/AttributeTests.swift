@@ -337,6 +337,32 @@ struct AttributeTests {
         }
     }
 
+    @Test func `what wants the name of something excluded is seen waiting`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("build/a", "old") }) { drive in
+            try await drive.run(
+                """
+                cat build/a > /dev/null
+                setfattr -n user.cloudfs.pin -v excluded build
+                mv build build.old
+                mkdir -p build/sub
+                echo thesis > build/sub/text
+                """
+            )
+            for name in ["build", "build/sub", "build/sub/text"] {
+                try await eventually("\(name) is seen waiting") {
+                    try await drive.state(name) == "error"
+                }
+            }
+            let queue = try await drive.mustDo(["queue"])
+            #expect(queue.contains("its name is taken in the cloud by something excluded"))
+            #expect(try drive.cloud.paths().sorted() == ["build", "build/a"])
+            // The cloud's folder is the cloud's alone then, and becomes one with the new one.
+            try await drive.run("rm -r build.old")
+            try await drive.untilCloudHas("build/sub/text", "thesis\n", within: .seconds(30))
+            #expect(drive.cloud.text("build/a") == "old")
+        }
+    }
+
     @Test func `a value longer than the kernel allows and too many of them are refused`()
         async throws
     {

@@ -1,4 +1,5 @@
 import CloudFSTestSupport
+import Glibc
 import Testing
 
 /// What the cloud gets of what was written, and when.
@@ -330,6 +331,41 @@ struct UploadTests {
                 let found = try await Shell.run(["find", content, "-type", "f"])
                 return found.status == 0 && found.output.isEmpty
             }
+        }
+    }
+
+    @Test func `files that take each other's names in a long circle arrive`() async throws {
+        let count = 150
+        let filling = Filling { cloud in
+            for number in 0..<count { try cloud.write("p\(number)", "\(number)") }
+        }
+        try await TestDrive.with(prepare: filling) { drive in
+            try await drive.run(
+                """
+                ls > /dev/null
+                mv p149 tmp
+                for number in $(seq 148 -1 0); do mv p$number p$((number + 1)); done
+                mv tmp p0
+                """
+            )
+            try await drive.drain()
+            for number in 0..<count {
+                #expect(drive.cloud.text("p\((number + 1) % count)") == "\(number)")
+            }
+            #expect(try drive.cloud.paths().count == count)
+        }
+    }
+
+    @Test func `what another program has open in the cloud is seen waiting`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("log", "old") }) { drive in
+            let file = try SystemCall.open("\(drive.cloud.path)/log", O_RDWR)
+            try await drive.write("log", "edit")
+            try await eventually("it is seen") { try await drive.state("log") == "error" }
+            let queue = try await drive.mustDo(["queue"])
+            #expect(queue.contains("is open for writing in another program"))
+            #expect(drive.cloud.text("log") == "old")
+            try SystemCall.close(file)
+            try await drive.untilCloudHas("log", "edit", within: .seconds(70))
         }
     }
 }

@@ -257,9 +257,11 @@ extension CatalogWriter {
 
     func removeBase(of id: ItemID) throws {
         try noteLost(of: id)
+        let left = try reader.hasRefused() ? reader.base(of: id) : nil
         try execute("DELETE FROM base WHERE item = ?", [id.rawValue])
         try execute("DELETE FROM newer WHERE item = ?", [id.rawValue])
         try forgetHeir(id)
+        if let left { try lookAgainAtRefused(by: left) }
     }
 
     /// Makes the next listing look closer at an item, whatever it says.

@@ -6,6 +6,14 @@ struct ContentName: Hashable, Sendable {
     var generation: Int64
 }
 
+/// A file with content here.
+struct LocalFile: Sendable {
+    var record: ItemRecord
+    var lastUsed: Int64
+    /// The folder that it is in; if it was removed here, that in the cloud.
+    var folder: ItemID?
+}
+
 /// What is on this machine's disk, in bytes and items.
 struct ResidencyTotals: Sendable, Equatable {
     var localBytes: Int64 = 0
@@ -46,12 +54,12 @@ extension CatalogReader {
     func localFiles(
         limit: Int,
         after position: (lastUsed: Int64, item: ItemID)
-    ) throws
-        -> [(record: ItemRecord, lastUsed: Int64)]
-    {
+    ) throws -> [LocalFile] {
         let statement = try database.cachedStatement(
             sql: """
-                SELECT \(ItemRecord.columns), item.last_used FROM item
+                SELECT \(ItemRecord.columns), item.last_used, coalesce(
+                    (SELECT parent FROM name WHERE name.item = item.id),
+                    (SELECT parent FROM base WHERE base.item = item.id)) FROM item
                 WHERE generation <> 0 AND (last_used, id) > (?, ?)
                 ORDER BY last_used, id LIMIT ?
                 """
@@ -59,7 +67,13 @@ extension CatalogReader {
         return try DatabaseRow.all(
             statement,
             arguments: [position.lastUsed, position.item.rawValue, limit]
-        ) { (try ItemRecord(row: $0), $0[ItemRecord.columnCount]) }
+        ) { row in
+            LocalFile(
+                record: try ItemRecord(row: row),
+                lastUsed: row[ItemRecord.columnCount],
+                folder: (row[ItemRecord.columnCount + 1] as Int64?).map { ItemID($0) }
+            )
+        }
     }
 
     /// Files whose content was asked for and is not all here.
@@ -265,6 +279,7 @@ extension CatalogWriter {
     }
 
     func setWanted(_ isWanted: Bool, of id: ItemID) throws {
+        if isWanted { outcome.hasWanted = true }
         try execute(
             "UPDATE item SET is_wanted = ? WHERE id = ?",
             [isWanted, id.rawValue]
@@ -276,6 +291,7 @@ extension CatalogWriter {
     /// - Returns: How many files are wanted there.
     @discardableResult
     func setWantedBelow(_ id: ItemID, _ isWanted: Bool) throws -> Int {
+        if isWanted { outcome.hasWanted = true }
         try execute(
             """
             WITH RECURSIVE below(id) AS (
@@ -299,6 +315,7 @@ extension CatalogWriter {
             }
         }
         try lookAgainAtHeld()
+        try lookAgainAtAllRefused()
     }
 
     func setLastUsed(_ moment: Timestamp, accessed: Timestamp?, of id: ItemID) throws {

@@ -73,19 +73,24 @@ extension CatalogWriter {
 
     /// Gives the item a new name row: rows are numbered in the order in which names came to be.
     func moveName(of id: ItemID, to name: [UInt8], in parent: ItemID) throws {
+        let old = try reader.name(of: id)?.parent
         try removeName(of: id)
         try addName(name, in: parent, to: id)
+        try wantIfPinned(id, from: old, in: parent)
     }
 
     /// Gives the item the name row of another one, which has none then.
     ///
     /// The name stays where it is in directory streams, which show it once.
     private func takeName(of victim: ItemID, for id: ItemID) throws {
+        let old = try reader.name(of: id)?.parent
         try removeName(of: id)
         try execute(
             "UPDATE name SET item = ? WHERE item = ?",
             [id.rawValue, victim.rawValue]
         )
+        guard let parent = try reader.name(of: id)?.parent else { return }
+        try wantIfPinned(id, from: old, in: parent)
     }
 
     /// Sets the times of a folder whose names changed.
@@ -181,6 +186,8 @@ extension CatalogWriter {
             "UPDATE name SET item = CASE item WHEN ?1 THEN ?2 ELSE ?1 END WHERE item IN (?1, ?2)",
             [first.rawValue, second.rawValue]
         )
+        try wantIfPinned(first, from: firstName.parent, in: secondName.parent)
+        try wantIfPinned(second, from: secondName.parent, in: firstName.parent)
         for id in [first, second] {
             try touch(id, at: now)
             try enqueue(id, notBefore: notBefore)

@@ -6,7 +6,7 @@ struct OutboxRecord: Sendable, Equatable {
     /// When it may be tried; the quiet time after a change, or the delay after a failure.
     var notBefore: Timestamp
     var attempts: Int
-    /// Whether it waits until its name is one that is synced.
+    /// Whether it stays on this machine, as long as its name is not synced or it is excluded.
     var isHeld: Bool
     var errorCode: String?
     var errorMessage: String?
@@ -109,6 +109,16 @@ extension CatalogReader {
         } ?? OutboxTotals()
     }
 
+    /// Whether anything waits because something else has its name in the cloud, or that of its
+    /// folder.
+    func hasRefused() throws -> Bool {
+        try DatabaseRow.value(
+            database.cachedStatement(
+                sql: "SELECT EXISTS (SELECT 1 FROM outbox WHERE error_code = 'exists')"
+            )
+        ) ?? false
+    }
+
     /// Whether anything at or below an item is held back.
     func isHeldBack(below id: ItemID) throws -> Bool {
         try DatabaseRow.value(
@@ -163,7 +173,7 @@ extension CatalogWriter {
     }
 
     /// Decides anew about everything that is held back, as the reason for some of it has gone:
-    /// what still is to stay here is held again, and what waited for another item goes on.
+    /// what still is to stay here is held again.
     func lookAgainAtHeld() throws {
         outcome.hasQueued = true
         try execute("UPDATE outbox SET is_held = 0 WHERE is_held = 1", [])
@@ -180,6 +190,55 @@ extension CatalogWriter {
             "UPDATE outbox SET not_before = ? WHERE item = ? AND abs(not_before - ?) > ?",
             [moment.nanoseconds, id.rawValue, moment.nanoseconds, Self.sameTime]
         )
+    }
+
+    /// Makes an item ready before all others that was put off because it waited for another one,
+    /// unless it was changed since.
+    func bringForward(_ id: ItemID, putOffUntil moment: Timestamp) throws {
+        outcome.hasQueued = true
+        try execute(
+            "UPDATE outbox SET not_before = 0 WHERE item = ? AND abs(not_before - ?) <= ?",
+            [id.rawValue, moment.nanoseconds, Self.sameTime]
+        )
+    }
+
+    /// Tries at once again what was refused at or below an item.
+    func lookAgainAtRefused(below id: ItemID) throws {
+        guard try reader.hasRefused() else { return }
+        outcome.hasQueued = true
+        try execute(
+            """
+            UPDATE outbox SET not_before = 0 WHERE error_code = 'exists' AND item IN (
+                WITH RECURSIVE below(id) AS (
+                    SELECT ? UNION ALL
+                    SELECT name.item FROM below JOIN name ON name.parent = below.id)
+                SELECT id FROM below)
+            """,
+            [id.rawValue]
+        )
+    }
+
+    /// Tries at once again what was refused because an item had its place in the cloud, or was in
+    /// its folder there.
+    ///
+    /// - Parameter base: What the item has left.
+    func lookAgainAtRefused(by base: BaseRecord) throws {
+        guard let parent = base.parent, try reader.hasRefused() else { return }
+        outcome.hasQueued = true
+        try execute(
+            "UPDATE outbox SET not_before = 0 WHERE error_code = 'exists' AND item = ?",
+            [parent.rawValue]
+        )
+        guard let next = try reader.child(base.name, of: parent), next.id != base.item else {
+            return
+        }
+        try lookAgainAtRefused(below: next.id)
+    }
+
+    /// Tries at once again all that was refused.
+    func lookAgainAtAllRefused() throws {
+        outcome.hasQueued = true
+        try execute("UPDATE outbox SET not_before = 0 WHERE error_code = 'exists'", [])
     }
 
     func recordFailure(_ id: ItemID, error: CloudFSError, retryAt moment: Timestamp) throws {

@@ -223,6 +223,7 @@ extension CatalogWriter {
         // Where listings were interrupted is said in terms of where folders were.
         if let current, !current.isInPlace(of: base) { try forgetListingPages() }
         try setBase(base)
+        if let current, !current.isInPlace(of: base) { try lookAgainAtRefused(by: current) }
         guard try reader.name(of: base.item) == nil else { return true }
         guard let heir = try passBase(base, of: base.item) else { return true }
         try replacePrevious(of: heir, by: base, of: base.item)

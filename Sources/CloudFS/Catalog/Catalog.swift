@@ -15,6 +15,8 @@ final class Catalog: Sendable {
     let leftovers = Signal()
     /// Raised after a commit that queued something to be sent, or changed when it is.
     let queued = Signal()
+    /// Raised after a commit by which files are to be brought here.
+    let wanted = Signal()
     private let reserve: CatalogReserve
     /// How many transactions that take long run, or wait for their turn.
     private let longWrites = Atomic(0)
@@ -125,6 +127,7 @@ final class Catalog: Sendable {
                     guard let value else { preconditionFailure("a commit without its value") }
                     if writer.outcome.hasLeftovers { leftovers.raise() }
                     if writer.outcome.hasQueued { queued.raise() }
+                    if writer.outcome.hasWanted { wanted.raise() }
                     return value
                 }
             }
@@ -273,6 +276,8 @@ struct CatalogWriter {
         var hasLeftovers = false
         /// Whether something was queued to be sent, or is to be sent at another time.
         var hasQueued = false
+        /// Whether files are to be brought here.
+        var hasWanted = false
     }
 
     let database: Database

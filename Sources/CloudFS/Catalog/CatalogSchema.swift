@@ -53,6 +53,9 @@ enum CatalogSchema {
         migrator.registerMigration("14") { database in
             try database.execute(sql: fourteenth)
         }
+        migrator.registerMigration("15") { database in
+            try database.execute(sql: fifteenth)
+        }
         return migrator
     }
 
@@ -328,5 +331,14 @@ enum CatalogSchema {
         CREATE INDEX item_unsent ON item(id) WHERE metadata_changed = 1;
         ALTER TABLE sent ADD COLUMN is_metadata INTEGER NOT NULL DEFAULT 0
             CHECK (is_metadata IN (0, 1));
+        """
+
+    /// Has it decided anew what is held back.
+    ///
+    /// What waited for something excluded was, and nothing let it go. What was refused is found
+    /// among all that waits.
+    private static let fifteenth = """
+        UPDATE outbox SET is_held = 0 WHERE is_held = 1;
+        CREATE INDEX outbox_refused ON outbox(item) WHERE error_code = 'exists';
         """
 }

@@ -62,7 +62,7 @@ protocol ControlledDrive: CoordinatedDrive {
     /// - Throws: What the catalog throws.
     func drain(timeout: Duration) async throws(CloudFSError) -> OutboxCounts
 
-    /// Stops uploads, background downloads and the change feed until `resume`.
+    /// Stops uploads and background downloads until `resume`; changes of others are still seen.
     func pause() async throws(CloudFSError)
 
     func resume() async throws(CloudFSError)

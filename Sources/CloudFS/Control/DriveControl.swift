@@ -124,7 +124,7 @@ final class DriveControl: ControlledDrive {
     }
 
     private func connection() -> DriveStatus.Connection {
-        if filesystem.uploader.isPaused { return .paused(since: filesystem.clocks.now().wire) }
+        if let since = filesystem.connection.pausedSince { return .paused(since: since.wire) }
         switch filesystem.connection.current {
         case .online: return .online
         case .connecting:
@@ -160,15 +160,17 @@ final class DriveControl: ControlledDrive {
 
     private func setPaused(_ isPaused: Bool) async throws(CloudFSError) {
         try await pool.engine {
+            // One that is paused already is so since then.
+            let begun = self.filesystem.connection.pausedSince ?? self.filesystem.clocks.now()
             try self.catalog.write { writer in
                 if isPaused {
-                    try writer.setSetting("paused", to: "1")
+                    try writer.setSetting("paused", to: String(begun.nanoseconds))
                 } else {
                     try writer.removeSetting("paused")
                 }
             }
+            self.filesystem.setPaused(since: isPaused ? begun : nil)
         }
-        filesystem.uploader.setPaused(isPaused)
     }
 
     func login(_ login: ProviderLogin) async throws(CloudFSError) -> DriveStatus {

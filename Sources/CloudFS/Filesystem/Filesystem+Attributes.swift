@@ -245,7 +245,7 @@ extension Filesystem {
         }
         hub.publish([.attributes(id)], by: .daemon(askedBy: getpid()))
         downloader.noticeWanted()
-        evictor.noticeUse()
+        evictor.noticeAll()
         virtual.noteChanged()
     }
 

@@ -184,11 +184,16 @@ extension DriveParts {
         )
     }
 
-    static func restorePause(of uploader: Uploader, from catalog: Catalog) throws(CloudFSError) {
-        let isPaused = try catalog.read { try $0.setting("paused") } != nil
-        if isPaused { uploader.setPaused(true) }
+    /// Goes on with a pause of the last mount.
+    static func restorePause(
+        of filesystem: Filesystem,
+        from catalog: Catalog
+    ) throws(CloudFSError) {
+        guard let text = try catalog.read({ try $0.setting("paused") }) else { return }
+        // Earlier versions noted that there is a pause, and not since when.
+        let moment = Int64(text).flatMap { $0 > 1 ? Timestamp(nanoseconds: $0) : nil }
+        filesystem.setPaused(since: moment ?? filesystem.clocks.now())
     }
-
 }
 
 // MARK: - Thumbnails

@@ -101,6 +101,7 @@ final class DriveParts: Sendable {
             mutations: mutations,
             evictor: evictor,
             programs: programs,
+            connection: connection,
             logger: logger
         ) { id, told in news.fetched(id, told) }
         let contentTypes =
@@ -220,16 +221,17 @@ final class DriveParts: Sendable {
             logger: logger
         )
         news.deliver(to: feed, uploader, downloader, thumbnails, desktop, recents)
-        try Self.restorePause(of: uploader, from: catalog)
+        try Self.restorePause(of: filesystem, from: catalog)
         try uploader.takeUpUnheard()
         try filesystem.adoptHandles()
         try filesystem.adoptLocks()
         hub.subscribe { changes in
             files.caches.noteChanged(changes)
             for case .entryVanished(_, _, let item) in changes { coordinator.noteMoved(item) }
-            evictor.noticeUse()
+            let changed = changes.compactMap(\.changedItem)
+            evictor.noticeUse(of: changed)
             // What programs change is looked at when it was sent.
-            thumbnails.notice(changes.compactMap(\.changedItem))
+            thumbnails.notice(changed)
         }
         hub.subscribeToAll { changes, _ in desktop?.notice(changes) }
         self.catalog = catalog

@@ -68,7 +68,9 @@ extension ChangeFeed {
     ) throws -> [ItemID] {
         let whereabouts = applier.whereabouts
         let now = applier.files.clocks.elapsed()
-        if try reader.folder(at: path, root: root) == nil { whereabouts.noteUnknown(path) }
+        if try reader.folder(at: path, root: root) == nil {
+            whereabouts.noteUnknown(path, at: now)
+        }
         var folders = try whereabouts.formerly(at: path, root: root, reader, at: now)
         folders.insert(try nearestFolder(to: path, reader))
         guard isSubtree else { return Array(folders) }

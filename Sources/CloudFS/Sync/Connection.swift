@@ -12,6 +12,7 @@ final class Connection: Sendable {
     private struct State {
         var connection = ConnectionState.connecting
         var quota: Quota?
+        var pausedSince: Timestamp?
     }
 
     private let state = Mutex(State())
@@ -35,6 +36,15 @@ final class Connection: Sendable {
 
     func didConnect() {
         state.withLock { $0.connection = .online }
+    }
+
+    /// Since when nothing is to be sent or fetched that nobody waits for; `nil` for no pause.
+    var pausedSince: Timestamp? { state.withLock { $0.pausedSince } }
+
+    var isPaused: Bool { pausedSince != nil }
+
+    func setPaused(since moment: Timestamp?) {
+        state.withLock { $0.pausedSince = moment }
     }
 
     /// Notes an error of the provider; only those of the network mean that it is out of reach.

@@ -10,6 +10,8 @@ final class Downloader: Sendable {
     private let pool: BlockingPool
     private let logger: Logger
     private let failures = Mutex<[ItemID: Failure]>([:])
+    /// What fetches some files at once.
+    private let running = Mutex<Task<Void, Never>?>(nil)
     private static let parallelFiles = 4
 
     /// How the last attempt of a file failed, and when it is tried again.
@@ -33,6 +35,12 @@ final class Downloader: Sendable {
         files.wanted.raise()
     }
 
+    /// Ends what is fetched where a pause has begun; goes on where one has ended.
+    func noticePause() {
+        guard connection.isPaused else { return noticeWanted() }
+        running.withLock { $0 }?.cancel()
+    }
+
     func failure(of id: ItemID) -> CloudFSError? {
         failures.withLock { $0[id]?.error }
     }
@@ -42,20 +50,48 @@ final class Downloader: Sendable {
 
     /// Runs until the task is cancelled.
     func run() async {
-        while !Task.isCancelled {
-            let batch = await next()
-            guard !batch.isEmpty else {
-                await files.wanted.wait(atMost: nextRetry())
-                continue
-            }
-            await withTaskGroup(of: Void.self) { group in
-                for id in batch { group.addTask { await self.download(id) } }
+        await askForPinned()
+        await withDiscardingTaskGroup { group in
+            group.addTask { await self.noticeAsked() }
+            while !Task.isCancelled {
+                let batch = await next()
+                if batch.isEmpty {
+                    await files.wanted.wait(atMost: nextRetry())
+                } else {
+                    await download(batch)
+                }
             }
         }
     }
 
+    /// Asks for what is pinned and was not asked for: earlier versions left out what was moved to a
+    /// pinned place.
+    private func askForPinned() async {
+        do throws(CloudFSError) {
+            try await pool.engine {
+                guard try self.files.catalog.read({ try $0.missesPinned() }) else { return }
+                try self.files.catalog.write(isLong: true) { try $0.wantPinned() }
+            }
+        } catch {
+            logger.error(
+                "what is pinned cannot be looked for",
+                metadata: ["error": "\(error)"]
+            )
+        }
+    }
+
+    /// Has the list looked at when the catalog has more on it.
+    private func noticeAsked() async {
+        while !Task.isCancelled {
+            await files.catalog.wanted.wait()
+            files.wanted.raise()
+        }
+    }
+
+    private var mayFetch: Bool { connection.isOnline && !connection.isPaused }
+
     private func next() async -> [ItemID] {
-        guard connection.isOnline else { return [] }
+        guard mayFetch else { return [] }
         do throws(CloudFSError) {
             let now = files.clocks.elapsed()
             let waiting = failures.withLock { failures in
@@ -74,9 +110,27 @@ final class Downloader: Sendable {
     }
 
     private func nextRetry() -> Duration? {
-        guard connection.isOnline else { return nil }
+        guard mayFetch else { return nil }
         let next = failures.withLock { $0.values.map(\.retryAt).min() }
         return next.map { max(.milliseconds(10), $0 - files.clocks.elapsed()) }
+    }
+
+    /// Fetches files at once, in a task that a pause can end.
+    private func download(_ batch: [ItemID]) async {
+        let task = Task {
+            await withTaskGroup(of: Void.self) { group in
+                for id in batch { group.addTask { await self.download(id) } }
+            }
+        }
+        running.withLock { $0 = task }
+        // A pause may have begun since they were looked for.
+        if connection.isPaused { task.cancel() }
+        await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }
+        running.withLock { $0 = nil }
     }
 
     private func download(_ id: ItemID) async {
@@ -100,6 +154,8 @@ final class Downloader: Sendable {
             }
             failures.withLock { $0[id] = nil }
         } catch {
+            // By a pause, or by the end: it is on the list still.
+            if error.code == .cancelled, Task.isCancelled { return }
             connection.didFail(error)
             let retryAt = files.clocks.elapsed() + .seconds(30)
             failures.withLock { $0[id] = Failure(error: error, retryAt: retryAt) }

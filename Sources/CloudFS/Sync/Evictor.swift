@@ -12,6 +12,7 @@ final class Evictor: Sendable {
     private let logger: Logger
     let limits: Limits
     private let wake = Signal()
+    private let turns = Mutex(EvictionTurns())
     private let isTold = Atomic(false)
     /// When something was dropped because the disk was full.
     private let lastDrop = Mutex<Duration?>(nil)
@@ -39,8 +40,15 @@ final class Evictor: Sendable {
         self.logger = logger
     }
 
-    /// Notes that content may have grown.
-    func noticeUse() {
+    /// Notes files that were used or changed, so that content may have grown.
+    func noticeUse(of items: [ItemID]) {
+        turns.withLock { $0.note(items) }
+        wake.raise()
+    }
+
+    /// Notes that files which had to stay may go now, whichever they are.
+    func noticeAll() {
+        turns.withLock { $0.noteAll() }
         wake.raise()
     }
 
@@ -49,7 +57,7 @@ final class Evictor: Sendable {
         while !Task.isCancelled {
             var pause = Self.shortestPause
             do throws(CloudFSError) {
-                pause = try await pool.engine { try self.makeRoom() }
+                pause = try await pool.engine { try self.takeTurn() }
             } catch {
                 logger.error("eviction failed", metadata: ["error": "\(error)"])
             }
@@ -147,19 +155,36 @@ final class Evictor: Sendable {
     /// How long room that was made may take to be there.
     private static let settling = Duration.seconds(5)
 
+    /// Drops what is too much, as far as that can be known without looking at everything each time.
+    ///
     /// - Returns: How long to rest.
-    private func makeRoom() throws(CloudFSError) -> Duration {
+    func takeTurn() throws(CloudFSError) -> Duration {
         files.catalog.refillReserve()
         let begin = files.clocks.elapsed()
-        var excess = try excess()
+        let excess = try excess()
         let counting = files.clocks.elapsed() - begin
+        let pause = min(max(Self.shortestPause, counting * Self.rest), Self.longestPause)
         guard excess > 0 else {
+            turns.withLock { $0 = EvictionTurns() }
             tell(excess)
-            return min(max(Self.shortestPause, counting * Self.rest), Self.longestPause)
+            return pause
         }
-        excess -= try drop(excess)
-        tell(excess)
-        return Self.shortestPause
+        let dropped = try takeTurn(dropping: excess)
+        tell(excess - dropped)
+        return dropped > 0 ? Self.shortestPause : pause
+    }
+
+    private func takeTurn(dropping excess: Int64) throws(CloudFSError) -> Int64 {
+        let begin = files.clocks.elapsed()
+        switch turns.withLock({ $0.next(at: begin) }) {
+        case .used(let items):
+            return try drop(excess, of: items)
+        case .all:
+            let dropped = try drop(excess)
+            let end = files.clocks.elapsed()
+            if dropped < excess { turns.withLock { $0.noteLack(from: begin, to: end) } }
+            return dropped
+        }
     }
 
     /// Drops content, the longest unused first, until so many bytes are gone or no more can be.
@@ -169,23 +194,57 @@ final class Evictor: Sendable {
         try files.saveUses()
         var excess = byteCount
         var position = (lastUsed: Int64.min, item: ItemID(0))
+        var pinned = PinnedFolders()
         while excess > 0 {
-            let page = try files.catalog.read { try $0.localFiles(limit: 64, after: position) }
-            guard let last = page.last else { break }
-            for (record, _) in page where excess > 0 && record.item.content.isEvictable {
-                do throws(CloudFSError) {
-                    try evict(record.id)
-                    excess -= record.localBytes
-                } catch
-                    where error.code == .claimed || error.code == .denied || error.code == .exists
-                {
-                    continue
+            // All files may be pinned: they must not cost a claim and a transaction each.
+            let (page, candidates) = try files.catalog.read { reader in
+                let page = try reader.localFiles(limit: 64, after: position)
+                let candidates = try page.filter { file in
+                    try file.record.item.content.isEvictable && !pinned.hold(file, reader)
                 }
+                return (page, candidates.map(\.record))
             }
+            for record in candidates where excess > 0 { excess -= try tryEvict(record) }
+            guard let last = page.last else { break }
             position = (last.lastUsed, last.record.id)
         }
         return byteCount - excess
     }
+
+    /// Drops content of these files in the same manner.
+    private func drop(
+        _ byteCount: Int64,
+        of items: Set<ItemID>
+    ) throws(CloudFSError) -> Int64 {
+        guard !items.isEmpty else { return 0 }
+        let candidates = try files.catalog.read { reader in
+            try items.compactMap { try reader.item($0) }.filter { record in
+                try record.item.content.generation != 0 && record.item.content.isEvictable
+                    && reader.effectivePolicy(of: record.id) != .pinned
+            }
+        }
+        var dropped: Int64 = 0
+        for record in candidates.sorted(by: { ($0.lastUsed, $0.id) < ($1.lastUsed, $1.id) })
+        where dropped < byteCount {
+            dropped += try tryEvict(record)
+        }
+        return dropped
+    }
+
+    /// - Returns: How many bytes it had here; 0 if it stays.
+    private func tryEvict(_ record: ItemRecord) throws(CloudFSError) -> Int64 {
+        do throws(CloudFSError) {
+            try evict(record.id)
+            return record.localBytes
+        } catch  where Self.reasonsToStay.contains(error.code) {
+            return 0
+        }
+    }
+
+    /// Why one file stays, or is gone already, and the next one may go.
+    private static let reasonsToStay: Set<CloudFSError.Code> = [
+        .claimed, .denied, .exists, .notFound,
+    ]
 
     /// Says once that there is no room, until there is again.
     private func tell(_ excess: Int64) {

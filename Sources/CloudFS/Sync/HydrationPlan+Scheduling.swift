@@ -137,7 +137,7 @@ extension HydrationPlan {
                 &actions
             )
         }
-        guard isCompleting else { return }
+        guard isCompleting, !isHeld else { return }
         let start = min(completionPosition, size)
         let length = requestLength(window: size)
         fill(start..<size, for: .completion, length: length, now, &actions)

@@ -54,6 +54,8 @@ struct HydrationPlan: Sendable {
         case truncated(to: Int64)
         /// The whole file is wanted; `forced` whatever the policy and its limit say.
         case completeAll(forced: Bool)
+        /// From now on, or no longer, nothing comes beyond what is read and read ahead.
+        case hold(Bool)
         /// The version that was being fetched is gone from the cloud.
         case remoteChanged
         /// Readers without progress for `stallTimeout` give up with this code.
@@ -128,6 +130,8 @@ struct HydrationPlan: Sendable {
     var isCompleting = false
     /// Whether policy and limit have no say in that.
     var isForced = false
+    /// Whether that rests, as a person wants it.
+    var isHeld = false
     /// Whether the version is gone, so that nothing more can come.
     var isOutdated = false
     /// Why the last request failed; `nil` after the next delivery.
@@ -197,6 +201,8 @@ struct HydrationPlan: Sendable {
         case .completeAll(let forced):
             isForced = isForced || forced
             if isForced || mayComplete { isCompleting = true }
+        case .hold(let isHeld):
+            self.isHeld = isHeld
         case .remoteChanged:
             outdate(&actions)
         case .expireStalled(let code):
@@ -206,6 +212,7 @@ struct HydrationPlan: Sendable {
         }
         cancelNeedless(&actions)
         wakeSatisfied(&actions)
+        if isHeld { cancelUnawaited(&actions) }
         schedule(now: now, &actions)
         if isComplete && !hasSaidComplete {
             hasSaidComplete = true
@@ -236,7 +243,7 @@ struct HydrationPlan: Sendable {
 
     /// When `tick` is wanted: something waits for time to pass, not for an event.
     var nextTick: Duration? {
-        guard isCompleting, !isComplete, !isOutdated else { return nil }
+        guard isCompleting, !isHeld, !isComplete, !isOutdated else { return nil }
         return guessesPausedUntil
     }
 
@@ -375,6 +382,18 @@ extension HydrationPlan {
         requests.removeAll { request in
             guard request.position < request.range.upperBound,
                 present.contains(request.outstanding)
+            else { return false }
+            actions.append(.cancel(request.id))
+            return true
+        }
+    }
+
+    /// Cancels what is to come beyond what is read, as far as nobody waits for it.
+    private mutating func cancelUnawaited(_ actions: inout [Action]) {
+        requests.removeAll { request in
+            let owed = request.outstanding
+            guard request.reason == .completion || request.reason == .bulkReader, !owed.isEmpty,
+                !waiters.contains(where: { $0.range.overlaps(owed) })
             else { return false }
             actions.append(.cancel(request.id))
             return true

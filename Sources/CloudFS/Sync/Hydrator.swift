@@ -13,11 +13,13 @@ final class Hydrator: Sendable {
     private let mutations: RemoteMutations
     private let evictor: Evictor
     private let programs: ReadingPrograms
+    let connection: Connection
     let logger: Logger
     /// Files that are all here, which the catalog does not know yet.
     let completed = Mutex(CompletedFiles())
     /// Files that somebody waits for.
     let watched = Mutex(WatchedFiles())
+    let held = Mutex(HeldFiles())
     private let counters = Mutex(FetchCounters())
     private let onNews: @Sendable (ItemID, News) -> Void
 
@@ -37,6 +39,7 @@ final class Hydrator: Sendable {
         mutations: RemoteMutations,
         evictor: Evictor,
         programs: ReadingPrograms,
+        connection: Connection,
         logger: Logger,
         onNews: @escaping @Sendable (ItemID, News) -> Void
     ) {
@@ -47,6 +50,7 @@ final class Hydrator: Sendable {
         self.mutations = mutations
         self.evictor = evictor
         self.programs = programs
+        self.connection = connection
         self.logger = logger
         self.onNews = onNews
     }
@@ -79,7 +83,9 @@ final class Hydrator: Sendable {
             let pending = Pending<Void>()
             state.waits[waiter] = pending
             let now = files.clocks.elapsed()
-            let actions = files.handle(.read(waiter, range, handle: handle), &state, now)
+            let actions =
+                heedPause(&state)
+                + files.handle(.read(waiter, range, handle: handle), &state, now)
             if actions.contains(.wake(waiter, failure: nil)) {
                 state.waits[waiter] = nil
                 return (nil, actions)
@@ -145,7 +151,7 @@ final class Hydrator: Sendable {
         on file: OpenFile,
         from origin: Origin? = nil
     ) {
-        for action in actions {
+        for action in connection.isPaused ? holding(actions, of: file) : actions {
             switch action {
             case .fetch(let request, let range):
                 start(request, range, on: file, from: origin)
@@ -205,7 +211,16 @@ final class Hydrator: Sendable {
             do throws(CloudFSError) {
                 let current = if let next { next } else { try await self.origin(of: file) }
                 (origin, next) = (current, nil)
-                try await attempt(request, rest, generation, of: file, from: current, reached)
+                try await whileReachable(reached) { () async throws(CloudFSError) in
+                    try await self.attempt(
+                        request,
+                        rest,
+                        generation,
+                        of: file,
+                        from: current,
+                        reached
+                    )
+                }
                 return nil
             } catch {
                 let isWorthIt =
@@ -235,7 +250,7 @@ final class Hydrator: Sendable {
     }
 
     /// How long a fetch is tried again while the cloud is out of reach, or the disk is full.
-    private static let patience = Duration.seconds(5)
+    static let patience = Duration.seconds(5)
 
     /// Where the cloud has the bytes of a file: what one attempt relies on.
     struct Origin: Equatable, Sendable {
@@ -418,15 +433,6 @@ final class Hydrator: Sendable {
         _ work: @escaping @Sendable () throws -> Value
     ) async throws(CloudFSError) -> Value {
         try await pool.engine(work)
-    }
-}
-
-/// Up to where the attempts of one fetch have delivered.
-private final class ReachedOffset: Sendable {
-    let offset: Mutex<Int64>
-
-    init(_ offset: Int64) {
-        self.offset = Mutex(offset)
     }
 }
 

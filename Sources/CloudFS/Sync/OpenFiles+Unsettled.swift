@@ -9,14 +9,25 @@ struct Unsettled: Sendable {
     var files: [OpenFile] = []
     /// Items that lost their names, and may be all forgotten.
     var nameless: Set<ItemID> = []
+    /// Why the last of them could not be stored.
+    var failure: CloudFSError?
+    /// Whether what was here is being tried once more: who does that looks afterwards at what is
+    /// here then, and is not to be woken by it.
+    var isTrying = false
+
+    var isEmpty: Bool { files.isEmpty && nameless.isEmpty }
 }
 
 extension OpenFiles {
     /// Keeps a file whose state could not be stored, if that may be possible later.
     func keepUnsettled(_ file: OpenFile, after error: CloudFSError) -> Bool {
         guard error.isOfDisk else { return false }
-        unsettled.withLock { $0.files.append(file) }
-        catalog.leftovers.raise()
+        let isTrying = unsettled.withLock { unsettled in
+            unsettled.files.append(file)
+            unsettled.failure = error
+            return unsettled.isTrying
+        }
+        if !isTrying { catalog.leftovers.raise() }
         return true
     }
 
@@ -28,8 +39,12 @@ extension OpenFiles {
             try FaultPoint.unlinkNamed.pass()
             try eraseIfUnused(id)
         } catch {
-            unsettled.withLock { _ = $0.nameless.insert(id) }
-            catalog.leftovers.raise()
+            let isTrying = unsettled.withLock { unsettled in
+                unsettled.nameless.insert(id)
+                unsettled.failure = error
+                return unsettled.isTrying
+            }
+            if !isTrying { catalog.leftovers.raise() }
         }
     }
 
@@ -41,13 +56,16 @@ extension OpenFiles {
         }
     }
 
-    /// Tries once more what could not be stored.
+    /// Tries once more what could not be stored; one at a time.
     ///
-    /// - Throws: Why some of it still cannot be; the rest is stored.
+    /// What fails again wakes nobody: who calls this does so again after a pause.
+    ///
+    /// - Throws: Why some of it still cannot be, or what came meanwhile; the rest is stored.
     func settleAgain() throws(CloudFSError) {
         let all = unsettled.withLock { unsettled in
-            defer { unsettled = Unsettled() }
-            return unsettled
+            let all = unsettled
+            unsettled = Unsettled(isTrying: true)
+            return all
         }
         var failure: CloudFSError?
         for file in all.files {
@@ -61,7 +79,11 @@ extension OpenFiles {
                 failure = error
             }
         }
-        if let failure { throw failure }
+        let left = unsettled.withLock { unsettled in
+            unsettled.isTrying = false
+            return unsettled.isEmpty ? nil : unsettled.failure
+        }
+        if let failure = failure ?? left { throw failure }
     }
 }
 

@@ -84,7 +84,7 @@ struct OutboxFacts: Sendable {
         }
         if let place = facts.place, facts.base != place {
             facts.occupant = try Self.occupant(of: place, besides: id, reader)
-            facts.isInCycle = try Self.isCycle(from: id, over: facts.occupant, reader)
+            facts.isInCycle = try Self.makesRoom(id, for: facts.occupant, reader)
         }
     }
 
@@ -157,23 +157,55 @@ struct OutboxFacts: Sendable {
         return occupant == id ? nil : occupant
     }
 
-    /// Whether the chain of occupants, each wanting the next one's place, leads back to `id`.
-    private static func isCycle(
-        from id: ItemID,
-        over occupant: ItemID?,
+    /// How many items that want each other's places are followed; only a damaged catalog has more.
+    private static let longestCircle = 1_000_000
+
+    /// Whether the chain of occupants, each wanting the next one's place, leads back to `id`, and
+    /// `id` is the one that makes room in this circle: that with the lowest number.
+    ///
+    /// Both ends of the chain are followed in turn, until one shows that it is another one. So all
+    /// items of a long chain together cost little more than one, whatever their order.
+    private static func makesRoom(
+        _ id: ItemID,
+        for occupant: ItemID?,
+        _ reader: CatalogReader
+    ) throws -> Bool {
+        guard var ahead = occupant, var behind = try waiter(for: id, reader) else { return false }
+        for _ in 0..<longestCircle {
+            guard ahead > id, behind >= id else { return false }
+            guard let next = try wanted(by: ahead, reader) else { return false }
+            if next == id { return try !hasExcluded(id, occupant, reader) }
+            ahead = next
+            guard let last = try waiter(for: behind, reader) else { return false }
+            behind = last
+        }
+        return false
+    }
+
+    /// What has the place in the cloud that an item wants; `nil` if nothing else has.
+    private static func wanted(by id: ItemID, _ reader: CatalogReader) throws -> ItemID? {
+        guard let name = try reader.name(of: id) else { return nil }
+        let place = OutboxStep.Facts.Place(parent: name.parent, name: name.name)
+        return try occupant(of: place, besides: id, reader)
+    }
+
+    /// What wants the place that an item has in the cloud; `nil` if nothing else does.
+    private static func waiter(for id: ItemID, _ reader: CatalogReader) throws -> ItemID? {
+        guard let base = try reader.base(of: id), let parent = base.parent else { return nil }
+        let waiter = try reader.child(base.name, of: parent)?.id
+        return waiter == id ? nil : waiter
+    }
+
+    /// Whether something in the circle of `id` stays where it is: who makes room gains nothing.
+    private static func hasExcluded(
+        _ id: ItemID,
+        _ occupant: ItemID?,
         _ reader: CatalogReader
     ) throws -> Bool {
         var current = occupant
-        var steps = 0
-        while let item = current, steps < 64 {
-            guard let name = try reader.name(of: item) else { return false }
-            current = try Self.occupant(
-                of: OutboxStep.Facts.Place(parent: name.parent, name: name.name),
-                besides: item,
-                reader
-            )
-            if current == id { return true }
-            steps += 1
+        while let item = current, item != id {
+            if try reader.effectivePolicy(of: item) == .excluded { return true }
+            current = try wanted(by: item, reader)
         }
         return false
     }

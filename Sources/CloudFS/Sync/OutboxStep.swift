@@ -10,7 +10,7 @@ enum OutboxStep: Hashable, Sendable {
     case waitForPlace
     /// Another item must be dealt with first: its folder, or what has its place in the cloud.
     case waitFor(ItemID)
-    /// Two items want each other's place: this one steps aside first.
+    /// Items want each other's places: this one steps aside first.
     case stepAside
     case createFolder
     case createSymlink
@@ -69,7 +69,8 @@ enum OutboxStep: Hashable, Sendable {
         var misplacedFolder: ItemID?
         /// Who has the wanted place in the cloud.
         var occupant: ItemID?
-        /// Whether the occupant waits, over others or at once, for this item's own place.
+        /// Whether the occupant waits, over others or at once, for this item's own place, and this
+        /// is the one of them that makes room.
         var isInCycle = false
         /// An item that the cloud still has in this folder, or may have.
         var remainingChild: ItemID?

@@ -220,27 +220,47 @@ struct Recovery {
         }
     }
 
+    /// A content file that stays is no reason to have no drive: the sweeper tries it again.
     private func unlinkDiscarded() throws(CloudFSError) {
-        try Sweeper.sweep(files)
+        guard let failure = try Sweeper.unlinkDiscarded(files) else { return }
+        logger.error(
+            "content that nothing needs cannot be unlinked; it is tried again",
+            metadata: ["error": "\(failure)"]
+        )
     }
 
     /// Content that nothing names is never adopted, and never deleted if there is any: a person
     /// may look at it.
+    ///
+    /// What cannot be moved stays where it is until the next start.
     private func findUnnamedContent() throws(CloudFSError) {
-        let named = try catalog.read { try $0.allContentNames() }
-        for (item, generation) in try files.store.generations()
-        where !named.contains(ContentName(item: item, generation: generation)) {
-            let file = try files.store.open(item, generation: generation)
-            guard try file.seek(from: 0, hole: false) != nil else {
-                // Made for an item whose transaction was not committed, with nothing in it.
-                try files.store.remove(item, generation: generation)
-                continue
+        let named = try catalog.read { try $0.allContentNames().union($0.discarded()) }
+        for (item, generation) in try files.store.generations() {
+            let name = ContentName(item: item, generation: generation)
+            guard !named.contains(name) else { continue }
+            do throws(CloudFSError) {
+                try putAside(name)
+            } catch {
+                logger.error(
+                    "content without an item cannot be moved to lost+found",
+                    metadata: [
+                        "item.id": "\(item)", "generation": "\(generation)", "error": "\(error)",
+                    ]
+                )
             }
-            try files.store.moveToLostAndFound(item, generation: generation)
-            logger.warning(
-                "content without an item was moved to lost+found",
-                metadata: ["item.id": "\(item)", "generation": "\(generation)"]
-            )
         }
+    }
+
+    private func putAside(_ name: ContentName) throws(CloudFSError) {
+        let file = try files.store.open(name.item, generation: name.generation)
+        guard try file.seek(from: 0, hole: false) != nil else {
+            // Made for an item whose transaction was not committed, with nothing in it.
+            return try files.store.remove(name.item, generation: name.generation)
+        }
+        try files.store.moveToLostAndFound(name.item, generation: name.generation)
+        logger.warning(
+            "content without an item was moved to lost+found",
+            metadata: ["item.id": "\(name.item)", "generation": "\(name.generation)"]
+        )
     }
 }

@@ -213,7 +213,7 @@ extension RemoteApplier {
             case .replaceContent:
                 return try replaceContent(&state, id, remote, listing)
             case .nothing, .adopt, .acceptVersion, .applyMetadata, .remove, .removeAfterClose,
-                .keepAsNew, .forget, .restore:
+                .removeUnlessWritten, .keepAsNew, .forget, .restore:
                 return ([], [])
             }
         }
@@ -353,6 +353,9 @@ extension RemoteApplier {
                 try reader.name(of: id)
                 .map { Place(parent: $0.parent, name: try ItemName($0.name)) }
                 ?? Place(parent: folder, name: remote.name)
+            // What a person asked of the document holds for what has its name now.
+            let policy = record.item.content.policy
+            let isPinned = try reader.effectivePolicy(of: id) == .pinned
             let free = try conflictName(for: place.name, in: place.parent, reader)
             try writer.moveName(of: id, to: free.bytes, in: place.parent)
             try writer.removeBase(of: id)
@@ -364,9 +367,10 @@ extension RemoteApplier {
                 in: folder,
                 shownAt: place,
                 container: record.item.container,
-                isPinned: false,
+                isPinned: isPinned,
                 writer
             )
+            if policy != .inherited { try writer.setPolicy(policy, of: winner) }
             if place.parent != folder || place.name != remote.name {
                 try writer.enqueue(winner, notBefore: now)
             }

@@ -40,10 +40,11 @@ struct RetrySchedule: Sendable {
         return Decision(delay: delay, needsUser: false)
     }
 
-    /// Whether a disk or a limit of this machine is to blame: no cloud far away says these.
+    /// Whether a disk, a limit or a program of this machine is to blame: no cloud far away says
+    /// these.
     private static func isLocal(_ code: CloudFSError.Code) -> Bool {
         switch code {
-        case .diskFull, .diskQuotaExceeded, .tooManyOpen, .internalFailure: true
+        case .diskFull, .diskQuotaExceeded, .tooManyOpen, .lockHeld, .internalFailure: true
         default: false
         }
     }

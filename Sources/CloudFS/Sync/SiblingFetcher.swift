@@ -51,6 +51,9 @@ final class SiblingFetcher: Sendable {
         if isNews { wake.raise() }
     }
 
+    /// Goes on after a pause.
+    func noticeResumed() { wake.raise() }
+
     /// Runs until the task is cancelled.
     func run() async {
         await withDiscardingTaskGroup { group in
@@ -118,7 +121,8 @@ final class SiblingFetcher: Sendable {
     }
 
     private func takeWaiting() -> ItemID? {
-        state.withLock { state in
+        guard !hydrator.connection.isPaused else { return nil }
+        return state.withLock { state in
             guard state.running < Self.parallelFiles, let id = state.waiting.popFirst() else {
                 return nil
             }

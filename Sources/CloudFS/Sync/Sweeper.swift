@@ -7,47 +7,144 @@ struct Sweeper {
     let pool: BlockingPool
     let logger: Logger
 
+    /// What one turn came to.
+    private struct Turn: Sendable {
+        /// Why something cannot be stored still; `nil` also if that was not tried.
+        var unsettled: CloudFSError?
+        /// Why another step has failed.
+        var failure: CloudFSError?
+        /// In which time there is something to flush.
+        var rest: Duration?
+    }
+
     /// Runs until the task is cancelled.
     func run() async {
-        let files = files
-        var pause: Duration?
+        var settling = Pauses()
+        var sweeping = Pauses()
         // At the start there may be something that an earlier process kept.
         var rest: Duration? = .zero
         while !Task.isCancelled {
-            await files.catalog.leftovers.wait(atMost: pause ?? rest)
-            do throws(CloudFSError) {
-                rest = try await pool.engine {
-                    try files.settleAgain()
-                    try Self.sweep(files)
-                    try files.saveUses()
-                    return try files.flushReplacing()
-                }
-                pause = nil
-            } catch {
-                if pause == nil {
-                    logger.error(
-                        "the disk does not take what is to be stored; it is tried again",
-                        metadata: ["error": "\(error)"]
-                    )
-                }
-                pause = min((pause ?? Self.firstPause / 2) * 2, Self.longestPause)
-            }
+            let begin = files.clocks.elapsed()
+            let waits = [settling.left(at: begin), sweeping.left(at: begin), rest]
+            await files.catalog.leftovers.wait(atMost: waits.compactMap { $0 }.min())
+            let isSettling = settling.isDue(at: files.clocks.elapsed())
+            let done = await takeTurn(isSettling: isSettling)
+            if isSettling { note(done.unsettled, in: &settling) }
+            note(done.failure, in: &sweeping)
+            rest = done.rest
         }
     }
 
-    private static let firstPause = Duration.milliseconds(250)
-    private static let longestPause = Duration.seconds(30)
+    private func note(_ failure: CloudFSError?, in pauses: inout Pauses) {
+        if let failure, !pauses.isFailing {
+            logger.error(
+                "the disk does not take what is to be stored; it is tried again",
+                metadata: ["error": "\(failure)"]
+            )
+        }
+        pauses.note(isFailure: failure != nil, at: files.clocks.elapsed())
+    }
+
+    private func takeTurn(isSettling: Bool) async -> Turn {
+        let files = files
+        do throws(CloudFSError) {
+            return try await pool.engine { Self.turn(files, isSettling: isSettling) }
+        } catch {
+            return Turn(failure: error)
+        }
+    }
+
+    /// One step that fails keeps no other: what is unlinked may be the room that is missing.
+    private static func turn(_ files: OpenFiles, isSettling: Bool) -> Turn {
+        var turn = Turn()
+        if isSettling {
+            turn.unsettled = failure { () throws(CloudFSError) in try files.settleAgain() }
+        }
+        let failures = [
+            failure { () throws(CloudFSError) in try sweep(files) },
+            failure { () throws(CloudFSError) in try files.saveUses() },
+            failure { () throws(CloudFSError) in turn.rest = try files.flushReplacing() },
+        ]
+        turn.failure = failures.compactMap { $0 }.first
+        return turn
+    }
+
+    private static func failure(of step: () throws(CloudFSError) -> Void) -> CloudFSError? {
+        do throws(CloudFSError) { try step() } catch { return error }
+        return nil
+    }
+
+    // MARK: - Unlinking
 
     /// The bytes go only after the commit that stopped naming them is durable.
+    ///
+    /// - Throws: Why some of them are there still; the others are gone.
     static func sweep(_ files: OpenFiles) throws(CloudFSError) {
+        if let failure = try unlinkDiscarded(files) { throw failure }
+    }
+
+    /// The same; a file that cannot be unlinked stays listed, and keeps no other.
+    ///
+    /// - Returns: Why some are there still.
+    static func unlinkDiscarded(_ files: OpenFiles) throws(CloudFSError) -> CloudFSError? {
         let names = try files.catalog.read { try $0.discarded() }
-        guard !names.isEmpty else { return }
+        guard !names.isEmpty else { return nil }
         try files.catalog.makeDurable()
         try FaultPoint.discardDurable.pass()
-        for name in names { try files.store.remove(name.item, generation: name.generation) }
+        var failure: CloudFSError?
+        var unlinked: [ContentName] = []
+        for name in names {
+            do throws(CloudFSError) {
+                try files.store.remove(name.item, generation: name.generation)
+                unlinked.append(name)
+            } catch {
+                failure = error
+            }
+        }
         try FaultPoint.discardUnlinked.pass()
+        guard !unlinked.isEmpty else { return failure }
         try files.catalog.write(isLong: true) { writer in
-            for name in names { try writer.didUnlink(name) }
+            for name in unlinked { try writer.didUnlink(name) }
+        }
+        return failure
+    }
+}
+
+extension Sweeper {
+    /// When something that failed is tried again: after pauses that grow, and sooner where there is
+    /// other work, as that may have changed something.
+    struct Pauses {
+        private var pause: Duration?
+        private var last = Duration.zero
+
+        private static let first = Duration.milliseconds(250)
+        private static let longest = Duration.seconds(30)
+
+        var isFailing: Bool { pause != nil }
+
+        /// How long is to be waited for the next try; `nil` if nothing has failed.
+        func left(at now: Duration) -> Duration? {
+            pause.map { max($0 - (now - last), .zero) }
+        }
+
+        /// Whether it is tried now, as there is other work: however much of that there is, this
+        /// is not much.
+        func isDue(at now: Duration) -> Bool {
+            pause == nil || now - last >= Self.first
+        }
+
+        /// Notes a try, which lengthens the pause if it was not made early.
+        mutating func note(isFailure: Bool, at now: Duration) {
+            guard isFailure else {
+                pause = nil
+                return
+            }
+            if let pause {
+                if now - last >= pause / 2 { self.pause = min(pause * 2, Self.longest) }
+            } else {
+                pause = Self.first
+            }
+            last = now
         }
     }
 }

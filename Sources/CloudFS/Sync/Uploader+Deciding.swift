@@ -51,7 +51,8 @@ extension Uploader {
                 var facts = try self.outboxFacts(of: id, writer.reader)
             else { return nil }
             if state?.hasNothingToSend(beside: facts.base) == true { facts.facts.isDirty = false }
-            let step = OutboxStep.next(facts.facts)
+            let step = self.steppingAside(OutboxStep.next(facts.facts), facts, id, chain: chain)
+            if !step.isOfAnother { self.waiting.withLock { $0.end(id) } }
             switch step {
             case .done: try writer.dequeue(id)
             case .hold: try writer.setHeld(true, of: id)
@@ -83,22 +84,34 @@ extension Uploader {
         return false
     }
 
+    /// Items that wait for each other for any reason: one of them makes room, and is moved when its
+    /// turn comes.
+    private func steppingAside(
+        _ step: OutboxStep,
+        _ facts: OutboxFacts,
+        _ id: ItemID,
+        chain: [ItemID]
+    ) -> OutboxStep {
+        guard case .waitFor(let other) = step, facts.base != nil, !facts.isAside else {
+            return step
+        }
+        let isCircle =
+            chain.contains(other) || waiting.withLock { $0.leads(from: other, to: id) }
+        return isCircle ? .stepAside : step
+    }
+
     /// Reserves what a step names, within the transaction that it was decided in: whoever moved a
     /// folder before has stored it or holds it reserved.
     ///
     /// - Returns: The step to be taken; `nil` if there is nothing to do but to wait.
     private func reserve(
-        _ decided: OutboxStep,
+        _ step: OutboxStep,
         _ facts: OutboxFacts,
         _ id: ItemID,
         chain: [ItemID]
     ) throws(CloudFSError) -> OutboxStep? {
-        var step = decided
-        if case .waitFor(let other) = step, chain.contains(other) {
-            // They wait for each other: this one makes room and is moved when its turn comes.
-            guard facts.base != nil, !facts.isAside else { return nil }
-            step = .stepAside
-        }
+        // They wait for each other, and this one has no place to leave: another one makes room.
+        if case .waitFor(let other) = step, chain.contains(other) { return nil }
         guard let reservation = step.reservation(facts) else { return step }
         guard reservations.withLock({ $0.reserve(reservation, for: id) }) else {
             throw CloudFSError(.claimed, "a folder is moving", item: id)

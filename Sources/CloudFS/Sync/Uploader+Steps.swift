@@ -16,7 +16,8 @@ extension Uploader {
         case .ask:
             try await hear(id)
             return true
-        case .waitFor(let other): return try await letGoFirst(other, before: id, chain: chain)
+        case .waitFor(let other):
+            return try await letGoFirst(other, before: id, facts, chain: chain)
         case .createFolder, .createSymlink: return try await create(id, facts)
         case .move: return try await move(id, facts, to: try wantedPath(facts), inPlace: true)
         case .stepAside: return try await stepAside(id, facts)
@@ -110,6 +111,8 @@ extension Uploader {
                     try writer.forgetHeir(id)
                     // A folder made here has no children that this machine does not know.
                     try writer.setListed(true, of: id)
+                    // What is to be in it has failed with it.
+                    try writer.lookAgainAtRefused(below: id)
                     if facts.attributes.isEmpty {
                         try writer.clearMetadataChanged(id, unlessAfter: changed)
                     }
@@ -181,11 +184,14 @@ extension Uploader {
         return try writer.takeOverMetadata(of: remote, for: id, at: clocks.now())
     }
 
-    /// Two items want each other's place: one moves to a name of its own for a moment.
+    /// Items want each other's places: one moves to a name of its own for a moment.
+    ///
+    /// - Returns: `false`: those who waited for its place go first.
     private func stepAside(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
         let (path, _) = try remotePath(facts)
         let name = try ItemName(OutboxFacts.asidePrefix + facts.record.item.documentID.description)
-        return try await move(id, facts, to: path.parent.appending(name), inPlace: false)
+        _ = try await move(id, facts, to: path.parent.appending(name), inPlace: false)
+        return false
     }
 
     // MARK: - Content

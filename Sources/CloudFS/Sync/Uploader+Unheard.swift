@@ -287,7 +287,7 @@ extension CloudFSError {
     var isRefusal: Bool {
         switch code {
         case .denied, .unauthenticated, .readOnly, .quotaExceeded, .invalidName, .nameTooLong,
-            .tooLarge, .attributesFull, .unsupported:
+            .tooLarge, .attributesFull, .lockHeld, .unsupported:
             true
         default: false
         }

@@ -23,6 +23,7 @@ final class Uploader: Sendable {
 
     private let state = Mutex(State())
     let reservations = Mutex(PathReservations())
+    let waiting = Mutex(WaitingItems(limit: 100_000))
     let lostFolders = LostFolders(limit: 10_000)
     /// More than are sent at once, as others meanwhile read, flush and tell of what they sent: to a
     /// bucket that takes two requests one after the other, which many share.
@@ -151,7 +152,14 @@ final class Uploader: Sendable {
         }
     }
 
-    private func finish(_ id: ItemID) {
+    /// Takes up the steps of an item that another one waits for.
+    ///
+    /// - Returns: Whether nobody else takes them.
+    func begin(_ id: ItemID) -> Bool {
+        state.withLock { $0.active.insert(id).inserted }
+    }
+
+    func finish(_ id: ItemID) {
         let isNameless = state.withLock { state in
             state.active.remove(id)
             return state.nameless.remove(id) != nil
@@ -200,7 +208,7 @@ final class Uploader: Sendable {
     /// How long an item keeps its place, unsent, when the catalog cannot take down that it failed.
     private static let unrecordedPause = Duration.seconds(1)
 
-    private func didFail(_ id: ItemID, _ error: CloudFSError) async {
+    func didFail(_ id: ItemID, _ error: CloudFSError) async {
         connection.didFail(error)
         do {
             if error.code == .cancelled || error.code == .claimed {
@@ -256,7 +264,9 @@ final class Uploader: Sendable {
             guard step == .ask || !isPaused else { return }
             applier.precedence.noteUpload()
             do throws(CloudFSError) {
-                guard try await take(step, id, facts, chain: chain) else { return }
+                let goesOn = try await take(step, id, facts, chain: chain)
+                if !step.isOfAnother { try await noteProgress(of: id, since: facts) }
+                guard goesOn else { return }
             } catch {
                 guard !step.isOfAnother,
                     [.remoteChanged, .exists, .notFound].contains(error.code)
@@ -305,59 +315,6 @@ final class Uploader: Sendable {
         }
     }
 
-    /// How long an item waits before it looks again whether another one has gone, or where it is.
+    /// How long an item waits before it looks again where it is.
     static let waitingPause = Duration.milliseconds(200)
-
-    /// Lets another item go first.
-    ///
-    /// - Returns: Whether it is done, so that this one can go on.
-    func letGoFirst(
-        _ other: ItemID,
-        before id: ItemID,
-        chain: [ItemID]
-    ) async throws(CloudFSError) -> Bool {
-        let isFree = state.withLock { chain.count < 64 && $0.active.insert(other).inserted }
-        guard isFree else {
-            let soon = clocks.now() + Self.waitingPause
-            try await pool.engine { try self.catalog.write { try $0.postpone(id, until: soon) } }
-            return false
-        }
-        defer { finish(other) }
-        let isHeld = try await pool.engine { () throws -> Bool in
-            try self.catalog.write { writer in
-                // It may have ended since the decision, row and all.
-                guard try writer.reader.item(other) != nil else { return true }
-                let now = self.clocks.now()
-                guard let entry = try writer.reader.outboxEntry(of: other) else {
-                    try writer.enqueue(other, notBefore: now)
-                    return false
-                }
-                // What failed is not tried for each that waits for it, but when its time comes.
-                guard !entry.isHeld, entry.notBefore > now, let error = entry.error,
-                    !error.isOfConnection
-                else { return entry.isHeld }
-                throw error
-            }
-        }
-        if !isHeld {
-            do throws(CloudFSError) {
-                try await run(other, chain: chain + [id])
-            } catch {
-                await didFail(other, error)
-                throw error
-            }
-        }
-        return try await pool.engine {
-            try self.catalog.write { writer in
-                let reader = writer.reader
-                let facts = try self.outboxFacts(of: id, reader)?.facts
-                guard let facts, OutboxStep.next(facts) == .waitFor(other) else { return true }
-                guard let entry = try reader.outboxEntry(of: other) else { return true }
-                if entry.isHeld { try writer.setHeld(true, of: id) }
-                // Its time may not have come; until then there is no use in asking all the time.
-                try writer.postpone(id, until: self.clocks.now() + Self.waitingPause)
-                return false
-            }
-        }
-    }
 }

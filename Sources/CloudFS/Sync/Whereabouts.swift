@@ -7,12 +7,18 @@ import Synchronization
 /// nobody lists it again. And the other way round: news of before a move may come after it.
 final class Whereabouts: Sendable {
     private struct State {
-        /// Where known folders were not found.
-        var missed: [ItemID: RemotePath] = [:]
-        /// Where hints said that something changed, and no known folder is.
-        var unknown: Set<RemotePath> = []
-        /// Where folders were before they moved, a short while ago.
+        /// Where known folders were not found, the last one at the end.
+        var missed: [Missed] = []
+        /// Where hints said that something changed, and no known folder is; until when that is of
+        /// interest.
+        var unknown: [RemotePath: Duration] = [:]
+        /// Where folders were before they moved, a short while ago, the last one at the end.
         var former: [Former] = []
+    }
+
+    private struct Missed {
+        var folder: ItemID
+        var path: RemotePath
     }
 
     private struct Former {
@@ -22,24 +28,31 @@ final class Whereabouts: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Beyond that, the next comparison of everything finds what changed.
-    private static let limit = 1_000
+    /// Of more the oldest are forgotten: the next comparison of everything finds what changed.
+    static let limit = 1_000
     /// Much longer than news is on its way while the cloud is in reach.
     private static let newsTime = Duration.seconds(120)
 
     /// Notes that the cloud has no folder where this one was thought to be.
     func noteMissed(_ folder: ItemID, at path: RemotePath) {
         state.withLock { state in
-            guard state.missed.count < Self.limit else { return }
-            state.missed[folder] = path
+            state.missed.removeAll { $0.folder == folder }
+            if state.missed.count >= Self.limit { state.missed.removeFirst() }
+            state.missed.append(Missed(folder: folder, path: path))
         }
     }
 
     /// Notes that something changed in a folder that this machine does not know.
-    func noteUnknown(_ path: RemotePath) {
+    ///
+    /// Most are never known: they are gone again before they are listed.
+    func noteUnknown(_ path: RemotePath, at now: Duration) {
         state.withLock { state in
-            guard state.unknown.count < Self.limit else { return }
-            state.unknown.insert(path)
+            if state.unknown.count >= Self.limit, state.unknown[path] == nil,
+                let oldest = state.unknown.min(by: { $0.value < $1.value })
+            {
+                state.unknown[oldest.key] = nil
+            }
+            state.unknown[path] = now + Self.newsTime
         }
     }
 
@@ -50,7 +63,7 @@ final class Whereabouts: Sendable {
         let place = RemoteMutations.Place(parent: parent, name: base.name)
         state.withLock { state in
             state.former.removeAll { $0.end <= now }
-            guard state.former.count < Self.limit else { return }
+            if state.former.count >= Self.limit { state.former.removeFirst() }
             let end = now + Self.newsTime
             state.former.append(Former(folder: base.item, place: place, end: end))
         }
@@ -92,21 +105,34 @@ final class Whereabouts: Sendable {
     var isEmpty: Bool { state.withLock { $0.missed.isEmpty && $0.unknown.isEmpty } }
 
     /// Takes out the folders whose places are known by now; each was to be listed.
-    func takeFound(_ reader: CatalogReader, root: ItemID) throws -> [ItemID] {
+    func takeFound(
+        _ reader: CatalogReader,
+        root: ItemID,
+        at now: Duration
+    ) throws -> [ItemID] {
         let (missed, unknown) = state.withLock { ($0.missed, $0.unknown) }
         var found: [ItemID] = []
-        for (folder, path) in missed {
-            let current = try reader.remotePath(of: folder)
-            guard current != path else { continue }
-            if current != nil { found.append(folder) }
-            state.withLock { $0.missed[folder] = nil }
+        for entry in missed {
+            let current = try reader.remotePath(of: entry.folder)
+            guard current != entry.path else { continue }
+            if current != nil { found.append(entry.folder) }
+            state.withLock { state in state.missed.removeAll { $0.folder == entry.folder } }
         }
-        for path in unknown {
+        for path in unknown.keys {
             guard let folder = try reader.folder(at: path, root: root) else { continue }
             // A new one is listed anyway.
             if try reader.existing(folder).isListed { found.append(folder) }
-            state.withLock { _ = $0.unknown.remove(path) }
+            state.withLock { $0.unknown[path] = nil }
         }
+        forgetUnknown(at: now)
         return found
+    }
+
+    /// What nobody knows after the time that news takes is nothing that has moved.
+    private func forgetUnknown(at now: Duration) {
+        state.withLock { state in
+            guard state.unknown.values.contains(where: { $0 <= now }) else { return }
+            state.unknown = state.unknown.filter { $0.value > now }
+        }
     }
 }

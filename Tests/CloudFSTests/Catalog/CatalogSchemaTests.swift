@@ -78,4 +78,26 @@ import Testing
         }
         #expect(sizes == [7, 7, nil, nil])
     }
+
+    @Test func `what was held back with something excluded is looked at again`() throws {
+        let folder = try TemporaryDirectory()
+        let path = folder.path("catalog.sqlite")
+        let old = try DatabaseQueue(path: path)
+        try CatalogSchema.migrator.migrate(old, upTo: "14")
+        try old.write { database in
+            try database.execute(
+                sql: """
+                    INSERT INTO item (id, container, document, kind, permissions, user_id,
+                        group_id, size, modified, changed, accessed)
+                    VALUES (2, 1, randomblob(16), 1, 420, 0, 0, 0, 0, 0, 0);
+                    INSERT INTO outbox (item, not_before, is_held) VALUES (2, 0, 1);
+                    """
+            )
+        }
+        try old.close()
+
+        let catalog = try Catalog(path: path)
+        let rows = try catalog.read { try $0.outbox(offset: 0, limit: 10) }
+        #expect(rows.map(\.item) == [ItemID(2)])
+    }
 }

@@ -256,6 +256,25 @@ import Testing
         #expect(try catalog.read { try $0.allPrevious() } == [])
     }
 
+    @Test func `content that cannot be unlinked or moved is no reason to have no drive`() throws {
+        let id = try fixture.addFile("document")
+        try write("before", to: id)
+        let record = try catalog.read { try $0.existing(id) }
+        try catalog.write { try $0.dropContent(of: record) }
+        let path = files.store.path(id, record.item.content.generation)
+        let unnamed = files.store.path(id, record.item.content.generation + 1)
+        #expect(unlink(path) == 0)
+        for path in [path, unnamed] { #expect(mkdir(path, 0o700) == 0) }
+        try recover()
+        #expect(access(path, F_OK) == 0)
+        #expect(access(unnamed, F_OK) == 0)
+        #expect(try lost == [])
+        #expect(try catalog.read { try $0.discarded() }.count == 1)
+        #expect(rmdir(path) == 0)
+        try recover()
+        #expect(try catalog.read { try $0.discarded() } == [])
+    }
+
     @Test func `what a sent file was is unlinked soon, whatever else happens`() async throws {
         let old = try fixture.addFile("document")
         try write("before", to: old)

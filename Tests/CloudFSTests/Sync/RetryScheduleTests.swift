@@ -22,9 +22,9 @@ import Testing
     }
 
     @Test(arguments: [
-        CloudFSError.Code.diskFull, .diskQuotaExceeded, .tooManyOpen, .internalFailure,
+        CloudFSError.Code.diskFull, .diskQuotaExceeded, .tooManyOpen, .lockHeld, .internalFailure,
     ])
-    func `what the local disk refused is tried at least once a minute`(code: CloudFSError.Code) {
+    func `what this machine refused is tried at least once a minute`(code: CloudFSError.Code) {
         var random = SeededRandom(seed: 1)
         for count in [1, 7, 67, 500] {
             let decision = RetrySchedule().decision(

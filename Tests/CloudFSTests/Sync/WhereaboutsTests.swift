@@ -87,6 +87,56 @@ import Testing
         #expect(try formerly(at: "folder", at: .seconds(600)).isEmpty)
     }
 
+    // MARK: - Very many
+
+    private func path(_ name: String) throws -> RemotePath {
+        RemotePath([try ItemName(name)])
+    }
+
+    private func takeFound(at now: Duration) throws -> [ItemID] {
+        try fixture.catalog.read { reader in
+            try whereabouts.takeFound(reader, root: .root, at: now)
+        }
+    }
+
+    @Test func `folders that nobody ever knew leave room for one that has moved`() throws {
+        try fixture.catalog.write { try $0.setListed(true, of: folder) }
+        for number in 1...2 * Whereabouts.limit {
+            whereabouts.noteUnknown(try path("temporary\(number)"), at: .seconds(number / 100))
+        }
+        whereabouts.noteUnknown(try path("moved"), at: .seconds(30))
+        #expect(try takeFound(at: .seconds(30)).isEmpty)
+        try move(folder, to: "moved")
+        #expect(try takeFound(at: .seconds(30)) == [folder])
+    }
+
+    @Test func `what is not known after the time of news is forgotten`() throws {
+        whereabouts.noteUnknown(try path("old"), at: .zero)
+        whereabouts.noteUnknown(try path("new"), at: .seconds(100))
+        #expect(try takeFound(at: .seconds(150)).isEmpty)
+        #expect(!whereabouts.isEmpty)
+        try fixture.catalog.write { try $0.setListed(true, of: folder) }
+        try move(folder, to: "new")
+        #expect(try takeFound(at: .seconds(160)) == [folder])
+        #expect(whereabouts.isEmpty)
+    }
+
+    @Test func `of very many folders that were missed or have left the last are known`() throws {
+        for number in 1...Whereabouts.limit {
+            let other = ItemID(Int64(10_000 + number))
+            whereabouts.noteMissed(other, at: try path("\(number)"))
+            whereabouts.noteLeft(
+                CatalogFixture.base(of: other, named: "\(number)", version: "1"),
+                by: .folder,
+                at: .zero
+            )
+        }
+        whereabouts.noteMissed(folder, at: try path("folder"))
+        try move(folder, to: "moved")
+        #expect(try takeFound(at: .zero) == [folder])
+        #expect(try formerly(at: "folder") == [folder])
+    }
+
     @Test func `files are not noted`() throws {
         whereabouts.noteLeft(
             CatalogFixture.base(of: folder, named: "file", version: "1"),

@@ -1,0 +1,159 @@
+import Logging
+import Synchronization
+import Testing
+
+@testable import CloudFS
+
+/// What is dropped where there is no room for anything.
+@Suite struct EvictorTests {
+    private let fixture: CatalogFixture
+    private let evictor: Evictor
+    private let claimed = Claimed()
+    private var catalog: Catalog { fixture.catalog }
+
+    /// The items that were claimed.
+    private final class Claimed: Sendable {
+        let items = Mutex<Set<ItemID>>([])
+    }
+
+    init() throws {
+        let claimed = claimed
+        let places = Coordinator.Places(
+            unit: { id in
+                claimed.items.withLock { _ = $0.insert(id) }
+                return id
+            }
+        )
+        fixture = try CatalogFixture()
+        evictor = Evictor(
+            files: fixture.files,
+            hub: ChangeHub(),
+            coordinator: Coordinator(places: places),
+            pool: BlockingPool(name: "evict", width: 1),
+            limits: Evictor.Limits(cacheSize: 0, freeFloor: 0),
+            logger: Logger(label: "evict")
+        )
+    }
+
+    private func addFolder(_ name: String, in parent: ItemID = .root) throws -> ItemID {
+        let new = NewItem(
+            container: ContainerID(1),
+            kind: .folder,
+            metadata: CatalogFixture.metadata
+        )
+        return try catalog.write { writer in
+            try writer.insert(new, name: Array(name.utf8), in: parent, at: CatalogFixture.now).id
+        }
+    }
+
+    /// Adds a file that the cloud has, with all its bytes here.
+    private func addFile(_ name: String, in parent: ItemID) throws -> ItemID {
+        let new = NewItem(
+            container: ContainerID(1),
+            kind: .file,
+            metadata: CatalogFixture.metadata,
+            size: 3
+        )
+        let id = try catalog.write { writer in
+            let id = try writer.insert(
+                new,
+                name: Array(name.utf8),
+                in: parent,
+                at: CatalogFixture.now
+            ).id
+            try writer.setBase(
+                CatalogFixture.base(of: id, named: name, in: parent, version: name)
+            )
+            try writer.setContent(
+                of: id,
+                generation: 1,
+                residency: .resident,
+                localBytes: 4096
+            )
+            return id
+        }
+        _ = try fixture.files.store.create(id, generation: 1, size: 3)
+        return id
+    }
+
+    private func isHere(_ id: ItemID) throws -> Bool {
+        try catalog.read { try $0.existing(id) }.item.content.generation != 0
+    }
+
+    @Test func `what is pinned by a folder around it is not even claimed`() throws {
+        let folder = try addFolder("folder")
+        let inner = try addFolder("inner", in: folder)
+        try catalog.write { try $0.setPolicy(.pinned, of: folder) }
+        let pinned = try (1...200).map { try addFile("\($0)", in: inner) }
+        let loose = try addFile("loose", in: .root)
+        let own = try addFile("own", in: inner)
+        try catalog.write { try $0.setPolicy(.onDemand, of: own) }
+        _ = try evictor.takeTurn()
+        #expect(try !isHere(loose))
+        #expect(try !isHere(own))
+        #expect(try pinned.allSatisfy { try isHere($0) })
+        #expect(claimed.items.withLock { $0 } == [loose, own])
+    }
+
+    @Test func `after a look at all files only those that were used are looked at`() throws {
+        let folder = try addFolder("folder")
+        try catalog.write { try $0.setPolicy(.pinned, of: folder) }
+        let pinned = try addFile("pinned", in: folder)
+        _ = try evictor.takeTurn()
+        let used = try addFile("used", in: .root)
+        evictor.noticeUse(of: [used, pinned])
+        _ = try evictor.takeTurn()
+        #expect(try !isHere(used))
+        #expect(try isHere(pinned))
+        try catalog.write { try $0.setPolicy(.inherited, of: folder) }
+        evictor.noticeAll()
+        _ = try evictor.takeTurn()
+        #expect(try !isHere(pinned))
+    }
+
+    @Test func `who waits for room has all files looked at`() throws {
+        let folder = try addFolder("folder")
+        try catalog.write { try $0.setPolicy(.pinned, of: folder) }
+        _ = try addFile("pinned", in: folder)
+        _ = try evictor.takeTurn()
+        let other = try addFile("other", in: .root)
+        #expect(try evictor.makeRoom(for: 1))
+        #expect(try !isHere(other))
+    }
+
+    // MARK: - Turns
+
+    @Test func `the pause is in proportion to how long it took to look at all files`() {
+        var turns = EvictionTurns()
+        #expect(turns.next(at: .zero) == .all)
+        #expect(turns.next(at: .zero) == .all)
+        turns.noteLack(from: .zero, to: .seconds(1))
+        turns.note([ItemID(2), ItemID(3)])
+        #expect(turns.next(at: .seconds(2)) == .used([ItemID(2), ItemID(3)]))
+        #expect(turns.next(at: .seconds(50)) == .used([]))
+        #expect(turns.next(at: .seconds(51)) == .all)
+        turns.noteLack(from: .seconds(100), to: .seconds(200))
+        #expect(turns.next(at: .seconds(259)) == .used([]))
+        #expect(turns.next(at: .seconds(260)) == .all)
+    }
+
+    @Test func `what may concern all files ends the pause, also while they are looked at`() {
+        var turns = EvictionTurns()
+        #expect(turns.next(at: .zero) == .all)
+        turns.noteAll()
+        turns.noteLack(from: .zero, to: .seconds(1))
+        #expect(turns.next(at: .seconds(2)) == .all)
+        #expect(turns.next(at: .seconds(2)) == .used([]))
+    }
+
+    @Test func `of very many files that are used the rest is left to the next look at all`() {
+        var turns = EvictionTurns()
+        turns.noteLack(from: .zero, to: .seconds(1))
+        turns.note((1...10_000).map { ItemID($0) })
+        guard case .used(let items) = turns.next(at: .seconds(2)) else {
+            Issue.record("all files are looked at")
+            return
+        }
+        #expect(items.count == EvictionTurns.mostUsed)
+    }
+}
