@@ -106,6 +106,8 @@ struct DescriptorTests {
             try await drive.python(
                 """
                 import subprocess
+                # Of what came right before nobody can tell whether it is written on.
+                time.sleep(0.1)
                 file = os.open("\(path)", os.O_RDWR)
                 subprocess.run(["rm", "-r", cloud + "/\(removed)"], check=True)
                 subprocess.run(["cloudfs", "refresh", "."], check=True)
@@ -117,6 +119,32 @@ struct DescriptorTests {
                 try await !drive.names().contains(removed)
             }
             #expect(drive.cloud.bytes(path) == nil)
+        }
+    }
+
+    /// Whoever has a file of it open would keep from the cloud what exists here only.
+    @Test(arguments: Reads.allCases)
+    func `what is made in a folder that the cloud lost is sent though a file of it is open`(
+        reads: Reads
+    ) async throws {
+        try await Self.with(reads) { drive in
+            try await drive.run("cat folder/file > /dev/null")
+            try await drive.python(
+                """
+                import shutil, subprocess
+                file = os.open("folder/file", os.O_RDWR)
+                shutil.rmtree(cloud + "/folder")
+                subprocess.run(["cloudfs", "refresh", "."], check=True)
+                open("folder/new", "w").write("new")
+                limit = time.monotonic() + 20
+                while not os.path.exists(cloud + "/folder/new"):
+                    assert time.monotonic() < limit, "it is not sent"
+                    time.sleep(0.05)
+                os.close(file)
+                """
+            )
+            try await drive.drain()
+            #expect(drive.cloud.bytes("folder/new") == Array("new".utf8))
         }
     }
 

@@ -44,6 +44,21 @@ struct OutboxTotals: Sendable, Equatable {
 }
 
 extension CatalogReader {
+    /// Whether something directly in a folder is to be sent as new.
+    func hasNew(in folder: ItemID) throws -> Bool {
+        try DatabaseRow.value(
+            database.cachedStatement(
+                sql: """
+                    SELECT EXISTS (
+                        SELECT 1 FROM name JOIN outbox ON outbox.item = name.item
+                        WHERE name.parent = ? AND NOT EXISTS (
+                            SELECT 1 FROM base WHERE base.item = name.item))
+                    """
+            ),
+            arguments: [folder.rawValue]
+        ) ?? false
+    }
+
     /// Rows that may be tried, the longest waiting first.
     func outbox(readyAt now: Timestamp, limit: Int) throws -> [OutboxRecord] {
         try DatabaseRow.all(
@@ -202,17 +217,18 @@ extension CatalogWriter {
         )
     }
 
-    /// Tries at once again what was refused at or below an item.
+    /// Tries at once again what was refused at or below an item: few are, and few folders are above
+    /// each.
     func lookAgainAtRefused(below id: ItemID) throws {
         guard try reader.hasRefused() else { return }
         outcome.hasQueued = true
         try execute(
             """
-            UPDATE outbox SET not_before = 0 WHERE error_code = 'exists' AND item IN (
-                WITH RECURSIVE below(id) AS (
-                    SELECT ? UNION ALL
-                    SELECT name.item FROM below JOIN name ON name.parent = below.id)
-                SELECT id FROM below)
+            UPDATE outbox SET not_before = 0 WHERE error_code = 'exists' AND EXISTS (
+                WITH RECURSIVE above(id) AS (
+                    SELECT outbox.item UNION
+                    SELECT name.parent FROM above JOIN name ON name.item = above.id)
+                SELECT 1 FROM above WHERE id = ?)
             """,
             [id.rawValue]
         )

@@ -111,6 +111,9 @@ extension Filesystem {
             hydrator.perform(try files.truncate(file, to: 0), on: file)
             try FaultPoint.replaceSwitched.pass()
             try dropSetID(of: file, changedBy: caller)
+            if !OpenFlags.isWritable(flags) {
+                publishContent(of: file, changedBy: caller.processID)
+            }
         }
         let program = programs.program(of: caller.processID)
         // What is in a package is used as the package.
@@ -335,13 +338,15 @@ extension Filesystem {
         forgetHandle(of: file, flags: handle.flags)
         conceal(file)
         handle.claim?.end()
-        let hasNewer = file.state.withLock { $0.hasNewer && !$0.isInUse }
-        if handle.isWritable {
+        let (isOutdated, missedIn) = file.state.withLock {
+            ($0.isOutdated && !$0.isInUse, $0.missedIn)
+        }
+        if OpenFlags.changes(handle.flags) {
             store(file) { try files.letRest(file) }
             publishContent(of: file, changedBy: handle.opener)
         }
         store(file) { try files.release(file) }
-        if hasNewer { Task { await feed.hintParent(of: file.id) } }
+        if isOutdated { Task { await feed.hintParent(of: file.id, missedIn: missedIn) } }
         evictor.noticeUse(of: [file.id])
     }
 

@@ -135,7 +135,7 @@ extension ChangeFeed {
         if try await isSuspicious([gone]) {
             guard try await applier.takeOverDeparted(id) == gone else { return }
         }
-        try await removeNow([gone], of: folder)
+        try await removeNow([Missing(folder: folder, items: [gone])])
     }
 
     /// Lists folders whose places are known now, and were not when they were to be listed.
@@ -188,25 +188,21 @@ extension ChangeFeed {
     }
 
     private func remove(_ missing: [Missing]) async throws(CloudFSError) {
+        var sure: [Missing] = []
         for listing in missing where !listing.items.isEmpty {
-            try await remove(listing)
+            var looked = listing
+            if try await isSuspicious(listing.items) {
+                looked.items = try await list(listing.folder, depth: .names, isFresh: true).missing
+            }
+            sure.append(looked)
         }
+        try await removeNow(sure)
     }
 
-    private func remove(_ listing: Missing) async throws(CloudFSError) {
-        var items = listing.items
-        if try await isSuspicious(items) {
-            items = try await list(listing.folder, depth: .names, isFresh: true).missing
-        }
-        try await removeNow(items, of: listing.folder)
-    }
-
-    private func removeNow(_ items: [BaseRecord], of folder: ItemID) async throws(CloudFSError) {
-        logger.debug(
-            "items are gone from the cloud",
-            metadata: ["folder.id": "\(folder)", "items": "\(items.map(\.item))"]
-        )
-        guard !items.isEmpty else { return }
+    /// Removes what is missing in the container, if that is still the same one.
+    private func removeNow(_ missing: [Missing]) async throws(CloudFSError) {
+        let missing = missing.filter { !$0.items.isEmpty }
+        guard !missing.isEmpty else { return }
         do throws(CloudFSError) {
             try await applier.provider.requireSameContainer()
         } catch {
@@ -214,7 +210,15 @@ extension ChangeFeed {
             connection.didFail(error)
             throw error
         }
-        for folder in try await applier.remove(items) { noteBlurred(folder) }
+        for listing in missing {
+            logger.debug(
+                "items are gone from the cloud",
+                metadata: [
+                    "folder.id": "\(listing.folder)", "items": "\(listing.items.map(\.item))",
+                ]
+            )
+            for folder in try await applier.remove(listing.items) { noteBlurred(folder) }
+        }
     }
 
     /// Whether so much would go that it is to be looked at once more; the cloud was reached then.

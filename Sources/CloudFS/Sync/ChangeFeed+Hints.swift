@@ -35,7 +35,10 @@ extension ChangeFeed {
     }
 
     /// Lists again, soon, the folder that holds the item in the cloud.
-    func hintParent(of id: ItemID) async {
+    ///
+    /// - Parameter folder: Where it was missed, which tells more than that it is there no more.
+    func hintParent(of id: ItemID, missedIn folder: ItemID? = nil) async {
+        if let folder { hint([folder]) }
         do {
             let parent = try await pool.engine {
                 try self.catalog.read { try $0.base(of: id)?.parent }

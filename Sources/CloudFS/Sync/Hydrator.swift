@@ -151,7 +151,8 @@ final class Hydrator: Sendable {
         on file: OpenFile,
         from origin: Origin? = nil
     ) {
-        for action in connection.isPaused ? holding(actions, of: file) : actions {
+        let isToHeed = connection.isPaused || file.state.withLock { $0.plan?.isHeld == true }
+        for action in isToHeed ? holding(actions, of: file) : actions {
             switch action {
             case .fetch(let request, let range):
                 start(request, range, on: file, from: origin)

@@ -120,6 +120,8 @@ final class OpenFile: Sendable {
         var hasSetID = false
         /// Whether the cloud has a newer version, to be applied after the last close.
         var hasNewer = false
+        /// The folder in which the cloud lacks it while it may be written on.
+        var missedIn: ItemID?
         /// How much of the running upload was sent, in bytes; `nil` when none runs.
         var sentBytes: Int64?
 
@@ -150,6 +152,9 @@ final class OpenFile: Sendable {
         /// To be stored with whatever says that the cloud has the content: nobody looks at what is
         /// clean after a crash, nor again at what is not unsaved any more.
         var length: Int64? { isPackage ? nil : size }
+
+        /// Whether the cloud has gone on without it: it is asked once nobody uses the file.
+        var isOutdated: Bool { hasNewer || missedIn != nil }
 
         /// Whether a program has the file open, or mapped for writing.
         var isInUse: Bool { handles > 0 || direct?.isMapped == true }

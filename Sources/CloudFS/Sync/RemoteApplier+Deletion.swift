@@ -113,6 +113,12 @@ extension RemoteApplier {
                         ? try self.removeFile(known, in: above)
                         : try self.removeFolderOrLink(known, in: above)
                 }
+            } else if removal == .stays {
+                // What exists only here needs its folder there, whatever else keeps that.
+                removal = try await pool.engine {
+                    guard try self.catalog.read({ try $0.hasNew(in: id) }) else { return .stays }
+                    return try self.removeFolderOrLink(known, in: above)
+                }
             }
             // What was in it may be gone already, and be found where the folder is now.
             if removal == .unsure, found.kind == .folder { unsure.insert(id) }
@@ -157,7 +163,7 @@ extension RemoteApplier {
                 return (try unlink(&state, known, in: above), false)
             case .removeUnlessWritten:
                 // Whoever closes it last has its folder looked at again.
-                state.hasNewer = true
+                state.missedIn = known.parent
                 return ([], true)
             case .nothing, .adopt, .acceptVersion, .applyMetadata, .replaceContent,
                 .recordNewer, .compareOrKeepBoth, .restore:

@@ -5,10 +5,10 @@ extension Uploader {
     /// - Returns: Whether to go on with the next step.
     func delete(_ id: ItemID, _ facts: OutboxFacts) async throws(CloudFSError) -> Bool {
         let (path, base) = try remotePath(facts)
+        try await completeForReaders(id)
         mutations.begin(id, at: facts.places, isInPlace: false)
         defer { mutations.end(id, at: facts.places, isInPlace: false) }
         guard try await !staysForLookalike(base) else { return true }
-        try await completeForReaders(id)
         var isEdited = false
         do throws(CloudFSError) {
             try await provider.delete(path, base: base.version)
@@ -35,19 +35,45 @@ extension Uploader {
         return true
     }
 
-    /// Gets the rest of what a program still has open: soon it is nowhere else.
+    /// How often it is looked whether anybody still reads what was removed.
+    private static let readerInterval = Duration.milliseconds(250)
+
+    /// Gets the rest of what a program still has open, as long as it has: soon it is nowhere else.
+    ///
+    /// What cannot be had is no reason to keep what was removed, except while the cloud is out of
+    /// reach.
     private func completeForReaders(_ id: ItemID) async throws(CloudFSError) {
         guard let file = files.retainIfLive(id) else { return }
         defer { releaseLater(file) }
         guard file.state.withLock({ $0.handles > 0 && $0.plan != nil }) else { return }
-        do throws(CloudFSError) {
-            try await applier.hydrator.complete(file)
-        } catch  where error.code == .remoteChanged || error.code == .notFound {
-            logger.notice(
-                "what was removed while it was open is gone from the cloud",
-                metadata: ["item.id": "\(id)", "error": "\(error)"]
-            )
+        let hydrator = applier.hydrator
+        let work = Task { () async -> CloudFSError? in
+            do throws(CloudFSError) {
+                try await hydrator.complete(file)
+                return nil
+            } catch {
+                return error
+            }
         }
+        let watch = Task {
+            while !Task.isCancelled, file.state.withLock({ $0.handles > 0 }) {
+                // Ended early, there is nothing to look at any more.
+                try? await Task.sleep(for: Self.readerInterval)
+            }
+            work.cancel()
+        }
+        let failure = await withTaskCancellationHandler {
+            await work.value
+        } onCancel: {
+            work.cancel()
+        }
+        watch.cancel()
+        guard let failure else { return }
+        if Task.isCancelled || failure.isOfConnection { throw failure }
+        logger.notice(
+            "the rest of what was removed while it was open is not fetched",
+            metadata: ["item.id": "\(id)", "error": "\(failure)"]
+        )
     }
 
     /// Whether what is not found is gone: with a folder that was moved elsewhere it is there, and

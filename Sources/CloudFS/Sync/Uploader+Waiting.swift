@@ -40,8 +40,9 @@ extension Uploader {
         _ other: ItemID,
         before id: ItemID
     ) async throws(CloudFSError) -> Bool {
-        let end = waiting.withLock { waiting in
-            waiting.leads(from: other, to: id) ? nil : waiting.endOfWait(of: other)
+        let end = waiting.withLock { waiting -> Timestamp? in
+            guard let end = waiting.endOfWait(of: other) else { return nil }
+            return waiting.leads(from: other, to: id) ? nil : end
         }
         guard let end else { return false }
         return try await pool.engine {

@@ -30,10 +30,16 @@ struct WriterWatch: Sendable {
         }
     }
 
+    private struct Outdated: Sendable {
+        var item: ItemID
+        var missedIn: ItemID?
+    }
+
     private func look() async {
         do throws(CloudFSError) {
             let (outdated, failures) = try await pool.engine {
-                var (ended, failures) = self.files.lookAfterWriters()
+                let (ended, found) = self.files.lookAfterWriters()
+                var failures = found
                 // Some are clean now, without anything being sent.
                 self.uploader.applier.hub.publish(ended.map { .attributes($0.id) })
                 for file in ended {
@@ -44,10 +50,17 @@ struct WriterWatch: Sendable {
                         failures[file.id] = error
                     }
                 }
-                ended.removeAll { file in !file.state.withLock { $0.hasNewer } }
-                return (ended.map(\.id), failures)
+                let outdated = ended.compactMap { file -> Outdated? in
+                    file.state.withLock { state in
+                        guard state.isOutdated else { return nil }
+                        return Outdated(item: file.id, missedIn: state.missedIn)
+                    }
+                }
+                return (outdated, failures)
             }
-            for id in outdated { await uploader.feed.hintParent(of: id) }
+            for file in outdated {
+                await uploader.feed.hintParent(of: file.item, missedIn: file.missedIn)
+            }
             for (id, error) in failures {
                 logger.error(
                     "what was written without the drive being asked could not be stored",

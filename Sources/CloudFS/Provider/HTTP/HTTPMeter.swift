@@ -25,6 +25,7 @@ final class HTTPMeter: Sendable {
         /// When the bound of the whole began to count; `nil` until a body is answered.
         var countedFrom: Duration? = .zero
         var isAnswered = false
+        var status: Int?
         var hasExpired = false
 
         func networkTime(at now: Duration) -> Duration {
@@ -50,6 +51,13 @@ final class HTTPMeter: Sendable {
 
     /// Whether the exchange was ended for being too slow.
     var hasExpired: Bool { state.withLock { $0.hasExpired } }
+
+    /// What the last try was answered; `nil` where it was not.
+    var status: Int? { state.withLock { $0.status } }
+
+    func note(status: Int) {
+        state.withLock { $0.status = status }
+    }
 
     /// Something of the answer came.
     func move() {

@@ -23,38 +23,66 @@ final class HTTPOutgoing: Sendable {
     /// bodies share.
     private static let slowestRate: Int64 = 2_000
 
-    let body: HTTPBody
+    private struct State {
+        /// `nil` once nobody waits for the answer any more.
+        var body: HTTPBody?
+        /// What was read and not sent.
+        var unsent = ByteBuffer()
+        var failure: CloudFSError?
+    }
+
+    private let byteCount: Int64
     private let meter: HTTPMeter
     private let pool: BlockingPool
-    private let state = Mutex<CloudFSError?>(nil)
+    private let state: Mutex<State>
 
     init(_ body: HTTPBody, meter: HTTPMeter, pool: BlockingPool) {
-        self.body = body
+        byteCount = body.byteCount
+        state = Mutex(State(body: body))
         self.meter = meter
         self.pool = pool
         if body.byteCount > 0 { meter.send(allowing: answerAllowance) }
     }
 
     /// Why the body could not be read; the HTTP client reports it as a failure of its own.
-    var failure: CloudFSError? { state.withLock { $0 } }
+    var failure: CloudFSError? { state.withLock { $0.failure } }
+
+    /// Lets go of the body.
+    ///
+    /// The HTTP client keeps who sends one for ever where the answer came before the body was sent.
+    func end() {
+        state.withLock { state in
+            state.body = nil
+            state.unsent = ByteBuffer()
+        }
+    }
+
+    private func currentBody() throws -> HTTPBody {
+        guard let body = state.withLock({ $0.body }) else { throw CancellationError() }
+        return body
+    }
 
     /// The time for the answer's first byte, during which the last of the body still travels.
     private var answerAllowance: Duration {
-        meter.limits.firstByte + Self.time(for: min(body.byteCount, Self.heldByteCount))
+        meter.limits.firstByte + Self.time(for: min(byteCount, Self.heldByteCount))
     }
 
     private static func time(for byteCount: Int64) -> Duration {
         .milliseconds(byteCount * 1_000 / slowestRate)
     }
 
-    var wireBody: HTTPClientRequest.Body? {
-        switch body {
-        case .none: nil
-        case .bytes(let bytes) where bytes.count <= Self.pieceByteCount:
-            .bytes(ByteBuffer(bytes: bytes))
-        case .file(_, _, 0, _, _, _): .bytes(ByteBuffer())
-        case .bytes, .file: .stream(Pieces(outgoing: self), length: .known(body.byteCount))
+    /// What the HTTP client is given; a small body as a whole, which costs it less.
+    func wireBody() async throws -> HTTPClientRequest.Body? {
+        let body = try currentBody()
+        if case .none = body { return nil }
+        guard byteCount <= Self.pieceByteCount else {
+            return .stream(Pieces(outgoing: self), length: .known(byteCount))
         }
+        let count = try await nextByteCount(after: 0)
+        guard count > 0 else { return .bytes(ByteBuffer()) }
+        let bytes = try await read(at: 0)
+        _ = try await nextByteCount(after: byteCount)
+        return .bytes(bytes)
     }
 
     private struct Pieces: AsyncSequence, Sendable {
@@ -67,25 +95,35 @@ final class HTTPOutgoing: Sendable {
         struct Iterator: AsyncIteratorProtocol {
             let outgoing: HTTPOutgoing
             var sent: Int64 = 0
-            /// What was read and not sent.
-            var unsent = ByteBuffer()
 
             mutating func next() async throws -> ByteBuffer? {
-                let count = try await outgoing.nextByteCount(after: sent)
-                guard count > 0 else { return nil }
-                if unsent.readableBytes == 0 { unsent = try await outgoing.read(at: sent) }
-                let length = Swift.min(count, unsent.readableBytes)
-                guard let piece = unsent.readSlice(length: length) else { return nil }
-                sent += Int64(length)
+                guard let piece = try await outgoing.piece(after: sent) else { return nil }
+                sent += Int64(piece.readableBytes)
                 return piece
             }
         }
     }
 
+    /// The piece after `sent` bytes, once it may be sent; `nil` at the end.
+    private func piece(after sent: Int64) async throws -> ByteBuffer? {
+        let count = try await nextByteCount(after: sent)
+        guard count > 0 else { return nil }
+        if state.withLock({ $0.unsent.readableBytes == 0 }) {
+            let bytes = try await read(at: sent)
+            state.withLock { $0.unsent = bytes }
+        }
+        // A copy: a slice would keep all that was read at once.
+        return state.withLock { state in
+            let length = min(count, state.unsent.readableBytes)
+            return state.unsent.readBytes(length: length).map { ByteBuffer(bytes: $0) }
+        }
+    }
+
     /// How long the piece after `sent` bytes is, once it may be sent; 0 at the end.
     private func nextByteCount(after sent: Int64) async throws -> Int {
+        let body = try currentBody()
         if case .file(_, _, _, _, let didSend, _) = body, sent > 0 { didSend(sent) }
-        let left = body.byteCount - sent
+        let left = byteCount - sent
         guard left > 0 else {
             meter.send(allowing: answerAllowance)
             return 0
@@ -99,7 +137,7 @@ final class HTTPOutgoing: Sendable {
 
     /// The bytes that come after the first `sent`, as many as are read at once.
     private func read(at sent: Int64) async throws -> ByteBuffer {
-        switch body {
+        switch try currentBody() {
         case .none: return ByteBuffer()
         case .bytes(let bytes):
             return ByteBuffer(bytes: bytes[Int(sent)...].prefix(Int(Self.pieceByteCount)))
@@ -127,7 +165,7 @@ final class HTTPOutgoing: Sendable {
             let failure =
                 error as? CloudFSError
                 ?? CloudFSError(.internalFailure, "a file could not be read", cause: error)
-            state.withLock { $0 = $0 ?? failure }
+            state.withLock { $0.failure = $0.failure ?? failure }
             throw failure
         }
     }

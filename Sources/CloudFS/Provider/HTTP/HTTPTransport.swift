@@ -120,12 +120,13 @@ final class HTTPTransport: Sendable {
         request.lane ?? (["GET", "HEAD"].contains(request.method) ? .receiving : .sending)
     }
 
-    /// Has fewer send at once while they are too many for the link.
+    /// Has fewer send at once while they are too many for the link, or for the server.
     private func noteSpeed<Value>(of result: Result<Value, CloudFSError>, _ meter: HTTPMeter) {
-        switch result {
-        case .success: slots.widen()
-        case .failure where meter.hasExpired: slots.narrow()
-        case .failure: break
+        switch (result, meter.status) {
+        case (_, 408?), (_, 429?), (_, 503?): slots.narrow()
+        case (.failure, _) where meter.hasExpired: slots.narrow()
+        case (.success, let status?) where (200..<300).contains(status): slots.widen()
+        default: break
         }
     }
 
@@ -156,14 +157,16 @@ final class HTTPTransport: Sendable {
         var message = HTTPClientRequest(url: request.url)
         message.method = HTTPMethod(rawValue: request.method)
         message.headers = HTTPHeaders(request.headers)
-        message.body = outgoing.wireBody
+        defer { outgoing.end() }
         let response: HTTPClientResponse
         do {
+            message.body = try await outgoing.wireBody()
             response = try await wire.send(message)
         } catch {
             throw outgoing.failure ?? errors.error(for: error)
         }
         meter.move()
+        meter.note(status: Int(response.status.code))
         let answer = HTTPAnswer(response, method: request.method, meter: meter, errors: errors)
         return try await consume(answer)
     }

@@ -86,6 +86,7 @@ extension S3Client {
     ///   - known: What is there; it is looked at once more before an unheard request is repeated.
     ///     The tag does not tell what is written beside the bytes, nor bytes that have come back.
     ///   - isOwn: Whether nobody else writes it.
+    ///   - isUrgent: Whether it must not wait for files that are sent.
     /// - Throws: `exists` or `remoteChanged` when the condition does not hold.
     func put(
         _ key: [UInt8],
@@ -96,12 +97,14 @@ extension S3Client {
         condition: S3Condition = .none,
         over known: S3ObjectHead? = nil,
         headers: [(name: String, value: String)] = [],
-        isOwn: Bool = false
+        isOwn: Bool = false,
+        isUrgent: Bool = false
     ) async throws(CloudFSError) -> S3Written {
         try await perform { () throws(CloudFSError) in
             var call = S3Call(method: "PUT", key: key, headers: headers, body: body)
             call.weight = .data(byteCount: body.byteCount)
             call.isOwn = isOwn
+            call.isUrgent = isUrgent
             call.mayKeepTag = known != nil
             call.demand(condition)
             try call.describe(metadata, contentType: contentType, contentHeaders: contentHeaders)

@@ -161,7 +161,8 @@ extension S3Client {
                 method: call.method,
                 url: base + SignedRequest.pathAndQuery(path, call.query),
                 headers: call.headers,
-                body: call.body
+                body: call.body,
+                lane: call.lane
             )
         }
         let (region, offset) = learned.withLock { ($0.region, $0.clockOffset) }
@@ -179,7 +180,8 @@ extension S3Client {
             method: call.method,
             url: base + request.pathAndQuery,
             headers: request.headers,
-            body: call.body
+            body: call.body,
+            lane: call.lane
         )
     }
 

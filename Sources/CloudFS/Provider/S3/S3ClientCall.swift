@@ -21,6 +21,8 @@ struct S3Call: Sendable {
     private(set) var isConditionOptional = false
     /// Whether nobody else writes what it changes.
     var isOwn = false
+    /// Whether it must not wait for what is sent, as others would take its silence for an end.
+    var isUrgent = false
     /// Whether the tag of what it replaces may be there again when it is done, as where only
     /// metadata change or bytes come back: a condition on it then holds whatever others wrote.
     var mayKeepTag = false
@@ -35,6 +37,14 @@ struct S3Call: Sendable {
         case .ifMatch: !isConditionOptional && !mayKeepTag
         }
     }
+
+    /// Small records of the drive's own are not to wait for files that may be sent for hours.
+    var lane: HTTPSlots.Lane? {
+        let isRecord = isUrgent || isOwn && method != "POST"
+        return isRecord && body.byteCount <= Self.recordByteCount ? .receiving : nil
+    }
+
+    private static let recordByteCount: Int64 = 64 << 10
 
     /// Adds a query item whose value is plain.
     mutating func ask(_ name: String, _ value: some Sequence<UInt8>) {

@@ -220,6 +220,12 @@ final class S3Journal: Sendable {
             var isScanDue = !isWhole || now - state.lastScan > settings.scanInterval
             if !fresh.isEmpty { state.lastUse = now }
             note(fresh, at: now, notAfter: time, &state)
+            if !isWhole {
+                // Counts that were not listed are not missing.
+                state.gaps = [:]
+                state.counts = [:]
+                state.countedSince = time
+            }
             if let gap = state.gaps.values.map(\.since).min(),
                 now - gap > .milliseconds(Self.overlap)
             {

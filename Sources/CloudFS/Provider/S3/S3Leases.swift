@@ -38,7 +38,8 @@ struct S3Leases: LeaseStore {
                 folder + LeaseText.name(record.document, record.number),
                 body: .bytes(LeaseText.bytes(of: record)),
                 contentType: "text/plain",
-                condition: .ifNoneMatchAny
+                condition: .ifNoneMatchAny,
+                isUrgent: true
             )
         } catch  where error.code == .exists || error.code == .remoteChanged {
             return false

@@ -26,8 +26,10 @@ extension S3Provider {
     func connect(expecting: ContainerExpectation) async throws(CloudFSError) -> String {
         let page = try await client.list(prefix: keys.prefix, delimiter: false, limit: 2)
         let stored = try await storedIdentity()
+        // That of the address says only that nothing could be written so far.
+        let known = expecting.identity == identityOfAddress ? nil : expecting.identity
         if let stored {
-            if let expected = expecting.identity, expected != stored {
+            if let known, known != stored {
                 throw CloudFSError(
                     .offline,
                     "this is another container than the one this drive was made with"
@@ -41,11 +43,9 @@ extension S3Provider {
             guard !page.objects.isEmpty else {
                 throw CloudFSError(.offline, "the bucket is empty where it was not")
             }
-            if let expected = expecting.identity, expected != identityOfAddress {
-                throw Self.replaced(expected)
-            }
+            if let known { throw Self.replaced(known) }
         }
-        let identity = expecting.identity ?? DocumentID.random().description
+        let identity = known ?? DocumentID.random().description
         let agreed = try await storeIdentity(identity)
         try await probe(as: agreed)
         return agreed
@@ -54,7 +54,7 @@ extension S3Provider {
     func requireSameContainer() async throws(CloudFSError) {
         let known = identity
         // A bucket that cannot be written never had anything of the drive's.
-        guard known != identityOfAddress else { return }
+        guard known != identityOfAddress || !rules.isReadOnly else { return }
         guard try await storedIdentity() == known else { throw Self.replaced(known) }
     }
 

@@ -65,6 +65,30 @@ import Testing
         }
     }
 
+    /// The HTTP client keeps a body for ever whose answer came before it was sent.
+    @Test func `a body whose answer has come keeps nothing of its file`() async throws {
+        let transport = try HTTPTransport(maximumConnections: 1, pool: pool)
+        let meter = transport.meter(Self.generous)
+        weak var released: HTTPWitness?
+        let outgoing: HTTPOutgoing
+        do {
+            let witness = HTTPWitness(byteCount: 1 << 20) {}
+            released = witness
+            let body = HTTPBody.file(
+                descriptor: -1,
+                offset: 0,
+                byteCount: 1 << 20,
+                witness: witness
+            )
+            outgoing = HTTPOutgoing(body, meter: meter, pool: pool)
+        }
+        let wireBody = try await outgoing.wireBody()
+        #expect(wireBody != nil && released != nil)
+        outgoing.end()
+        #expect(released == nil)
+        await transport.shutdown()
+    }
+
     @Test func `bytes are sent as they are, also in many pieces`() async throws {
         try await withServer { _ in
             .answer(200)

@@ -245,6 +245,26 @@ import Testing
         if !keys.isEmpty { #expect(try await next.connect(expecting: known) == provider.identity) }
     }
 
+    /// A bucket that could not be written has one that says nothing of what is in it.
+    @Test func `the identity of an address gives way to one of its own`() async throws {
+        let bench = try await Bench.make()
+        bench.fake.put("a", "text")
+        let denied = FakeS3Fault(Bench.refusal, count: nil, on: .put)
+        bench.fake.add(denied)
+        let reader = bench.unconnected(try bench.client())
+        let address = try await reader.connect(
+            expecting: ContainerExpectation(identity: nil, hasItems: false)
+        )
+        try await reader.requireSameContainer()
+        bench.fake.removeFaults()
+        let writer = bench.unconnected(try bench.client())
+        let known = ContainerExpectation(identity: address, hasItems: true)
+        let identity = try await writer.connect(expecting: known)
+        #expect(identity != address)
+        bench.fake.remove(".cloudfs/container")
+        #expect(await s3Failure { try await writer.requireSameContainer() } == .offline)
+    }
+
     @Test(arguments: ["", "rubbish", "\n"])
     func `a damaged identity is said to be damaged`(text: String) async throws {
         let bench = try await Bench.make()
