@@ -1,3 +1,6 @@
+import CloudFSTestSupport
+import Glibc
+import Synchronization
 import Testing
 
 @testable import CloudFS
@@ -65,12 +68,22 @@ import Testing
         }
     }
 
+    /// While another transaction keeps who erases waiting, which gives who opens the time.
     @Test func `what is opened while it is erased is there, or is not found`() async throws {
         let fixture = try CatalogFixture()
-        let pool = BlockingPool(name: "two", width: 2)
-        for round in 1...2_000 {
+        let pool = BlockingPool(name: "three", width: 3)
+        for round in 1...50 {
             let id = try fixture.addFile("file")
             try fixture.catalog.write { try $0.removeName(of: id) }
+            let isBegun = Mutex(false)
+            async let other: Void = pool.run {
+                try fixture.catalog.write(isLong: true) { _ in
+                    isBegun.withLock { $0 = true }
+                    usleep(10_000)
+                }
+            }
+            try await eventually("a transaction runs") { isBegun.withLock { $0 } }
+            async let erased: Void = pool.run { try fixture.files.eraseIfUnused(id) }
             async let opened = pool.run { () throws -> OpenFile? in
                 do throws(CloudFSError) {
                     return try fixture.files.acquire(id)
@@ -79,8 +92,7 @@ import Testing
                     return nil
                 }
             }
-            async let erased: Void = pool.run { try fixture.files.eraseIfUnused(id) }
-            let (file, _) = try await (opened, erased)
+            let (_, _, file) = try await (other, erased, opened)
             guard let file else { continue }
             let record = try fixture.catalog.read { try $0.item(id) }
             try #require(record != nil, "round \(round)")
