@@ -129,6 +129,7 @@ struct RefusalTests {
             )
             Self.expectRefusal(result, word: "ext4")
             #expect(MountEntry.at(place.path).isEmpty)
+            if result.status == 0 { _ = try await Shell.run(["umount", "-l", place.path]) }
         }
     }
 
