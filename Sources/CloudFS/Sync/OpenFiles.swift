@@ -246,7 +246,9 @@ final class OpenFiles: Sendable {
     /// Stores size, times and present ranges that the catalog does not know yet.
     private func settle(_ file: OpenFile) throws(CloudFSError) {
         try file.state.withLock { state throws(CloudFSError) in
-            if state.isUnlinked, !state.isInUse { return try eraseIfForgotten(&state, file.id) }
+            if state.isUnlinked, !state.isInUse {
+                return try eraseIfForgotten(&state, file.id, ownUses: 1)
+            }
             try observe(&state, file.id)
             try save(&state, file.id)
             try storeRanges(&state, file.id)
@@ -320,17 +322,21 @@ final class OpenFiles: Sendable {
             }
         }
         try file.state.withLock { state throws(CloudFSError) in
-            try eraseIfForgotten(&state, id)
+            try eraseIfForgotten(&state, id, ownUses: 0)
         }
     }
 
     /// Erases an item that has neither name nor base.
     ///
-    /// Its state is loaded anew if it is used again.
+    /// Not if somebody began to use it before the lock was had, and has read its state: it is
+    /// left to them. Who still waits for the lock reads it anew.
     private func eraseIfForgotten(
         _ state: inout OpenFile.State,
-        _ id: ItemID
+        _ id: ItemID,
+        ownUses: Int
     ) throws(CloudFSError) {
+        let uses = table.withLock { $0[id]?.uses ?? 0 }
+        guard !state.isLoaded || uses <= ownUses else { return }
         let isErased = try catalog.write { try $0.eraseIfForgotten(id) }
         if isErased { state.isLoaded = false }
     }

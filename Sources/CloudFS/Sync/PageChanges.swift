@@ -7,6 +7,8 @@ struct PageChanges {
         var contents: [(ItemID, RemoteItem)] = []
         /// What the cloud has here and was left out, because this machine was changing it.
         var skipped: Set<RemoteID> = []
+        /// Items that have neither name nor base any more.
+        var nameless: [ItemID] = []
         /// Folders of which the children may have been listed where another folder is by now.
         var doubted: [ItemID] = []
         /// Whether files are among the new ones that are to be brought here.
@@ -249,8 +251,7 @@ struct PageChanges {
     ) throws {
         try writer.removeBase(of: record.id)
         try writer.dequeue(record.id)
-        // A program that has it open erases it with its last handle.
-        if applier.files.live(record.id) == nil { _ = try writer.eraseIfForgotten(record.id) }
+        result.nameless.append(record.id)
         try meet(remote, container: record.item.container, isPinned: isPinned)
     }
 

@@ -305,13 +305,15 @@ final class RemoteApplier: Sendable {
             let isAwaited = listing.depth == .few || precedence.isAwaited(folder)
             let pool = isAwaited ? pool : comparing
             let changed = try await pool.engine {
-                try self.apply(
+                let changed = try self.apply(
                     slice,
                     of: current,
                     movedItems,
                     next: isLast ? page.next : nil,
                     isEnd: isEnd
                 )
+                self.files.forget(changed.nameless)
+                return changed
             }
             rest = rest.dropFirst(changed.count)
             listing.isMarked = changed.isMarked
