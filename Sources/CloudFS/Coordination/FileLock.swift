@@ -16,13 +16,16 @@ struct FileLock: Sendable, Hashable {
     }
 
     var kind: Kind
-    /// The locked bytes; an upper bound of `.max` means to the end, however long the file grows.
-    var range: Range<Int64>
+    /// Behind the last byte that a file can have, which `Int64` cannot tell.
+    static let end: UInt64 = 1 << 63
+
+    /// The locked bytes, never none; up to `end` means to the end, however long the file grows.
+    var range: Range<UInt64>
     var processID: Int32
     /// The handle through which it was taken last: no lock outlives that.
     private(set) var handle: UInt64 = 0
 
-    init(kind: Kind, range: Range<Int64> = 0..<Int64.max, processID: Int32) {
+    init(kind: Kind, range: Range<UInt64> = 0..<end, processID: Int32) {
         self.kind = kind
         self.range = range
         self.processID = processID
@@ -46,8 +49,8 @@ struct LockRecord: BitwiseCopyable, Sendable, Hashable {
     var item: Int64
     var owner: UInt64
     var handle: UInt64
-    var start: Int64
-    var end: Int64
+    var start: UInt64
+    var end: UInt64
     var processID: Int32
     var kind: UInt8
     var family: UInt8

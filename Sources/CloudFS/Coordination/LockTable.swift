@@ -83,7 +83,7 @@ struct LockTable: Sendable {
         var request = Waiter(token: token, owner: owner, lock: lock)
         var actions: [Action] = []
         if family == .flock {
-            request.lock.range = 0..<Int64.max
+            request.lock.range = 0..<FileLock.end
             let own = held[key]?.first { $0.owner == owner }
             if own?.lock.kind == lock.kind { return [.granted(token)] }
             // flock(2): the old lock goes before the new one is tried, and others may come between.
@@ -118,7 +118,7 @@ struct LockTable: Sendable {
         for each in FileLock.Family.allCases where family == nil || family == each {
             let key = Key(item: item, family: each)
             guard held[key]?.contains(where: { $0.owner == owner }) == true else { continue }
-            drop(0..<Int64.max, of: owner, key)
+            drop(0..<FileLock.end, of: owner, key)
             grantWaiters(key, &actions)
         }
         return actions
@@ -180,7 +180,7 @@ struct LockTable: Sendable {
         for record in records {
             guard let kind = FileLock.Kind(rawValue: record.kind), kind != .unlock,
                 let family = FileLock.Family(rawValue: record.family),
-                record.start >= 0, record.start < record.end
+                record.start < record.end, record.end <= FileLock.end
             else { continue }
             let lock = FileLock(
                 kind: kind,
@@ -223,7 +223,7 @@ struct LockTable: Sendable {
         return .granted(request.token)
     }
 
-    private mutating func drop(_ range: Range<Int64>, of owner: UInt64, _ key: Key) {
+    private mutating func drop(_ range: Range<UInt64>, of owner: UInt64, _ key: Key) {
         let lock = FileLock(kind: .unlock, range: range, processID: 0)
         _ = apply(Waiter(token: Token(rawValue: 0), owner: owner, lock: lock), key)
     }
@@ -273,7 +273,7 @@ struct LockTable: Sendable {
         }.map(\.owner)
     }
 
-    private static func pieces(of entry: Held, outside range: Range<Int64>) -> [Held] {
+    private static func pieces(of entry: Held, outside range: Range<UInt64>) -> [Held] {
         let own = entry.lock.range
         guard own.overlaps(range) else { return [entry] }
         var pieces: [Held] = []

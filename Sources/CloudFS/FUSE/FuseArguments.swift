@@ -91,15 +91,13 @@ enum FuseArguments {
     /// - Throws: `invalidArgument` for a type or range that makes no sense.
     static func lock(_ record: flock) throws(CloudFSError) -> FileLock {
         let (start, length) = (Int64(record.l_start), Int64(record.l_len))
-        let (end, isTooFar) = start.addingReportingOverflow(length)
-        guard start >= 0, length >= 0, !isTooFar else {
+        guard start >= 0, length >= 0, length == 0 || length - 1 <= Int64.max - start else {
             throw CloudFSError(.invalidArgument, "a lock's range is invalid")
         }
-        // No file reaches the last offset; a lock there is one on the byte before, as an empty
-        // range would be in nobody's way and be dropped by nothing.
+        let first = UInt64(start)
         return FileLock(
             kind: try lockKind(Int32(record.l_type)),
-            range: min(start, .max - 1)..<(length == 0 ? .max : end),
+            range: first..<(length == 0 ? FileLock.end : first + UInt64(length)),
             processID: record.l_pid
         )
     }

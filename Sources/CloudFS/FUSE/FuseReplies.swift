@@ -121,7 +121,7 @@ enum FuseReplies {
         guard let lock, lock.kind != .unlock else { return record }
         record.l_type = Int16(lock.kind == .shared ? F_RDLCK : F_WRLCK)
         record.l_start = off_t(lock.range.lowerBound)
-        record.l_len = lock.range.upperBound == .max ? 0 : off_t(lock.range.count)
+        record.l_len = lock.range.upperBound == FileLock.end ? 0 : off_t(lock.range.count)
         record.l_pid = lock.processID
         return record
     }

@@ -7,7 +7,7 @@ import Testing
 @Suite struct LockCoordinatorTests {
     private let item = ItemID(2)
 
-    private func exclusive(_ range: Range<Int64> = 0..<10) -> FileLock {
+    private func exclusive(_ range: Range<UInt64> = 0..<10) -> FileLock {
         FileLock(kind: .exclusive, range: range, processID: 1)
     }
 
@@ -102,7 +102,7 @@ import Testing
                 continue
             }
             let kind = [FileLock.Kind.shared, .exclusive, .unlock][random.below(3)]
-            let low = Int64(random.below(50))
+            let low = UInt64(random.below(50))
             let lock = FileLock(kind: kind, range: low..<low + 10, processID: 1)
             do throws(CloudFSError) {
                 _ = try locks.set(

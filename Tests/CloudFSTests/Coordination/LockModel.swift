@@ -4,7 +4,7 @@
 struct LockModel {
     struct Request: Hashable {
         var kind: FileLock.Kind
-        var range: Range<Int64>
+        var range: Range<UInt64>
         var family: FileLock.Family
         var item: Int64
         var owner: UInt64
@@ -14,7 +14,7 @@ struct LockModel {
     struct Byte: Hashable {
         var item: Int64
         var family: FileLock.Family
-        var offset: Int64
+        var offset: UInt64
     }
 
     /// Per byte, what each owner holds.
@@ -96,16 +96,16 @@ struct LockModel {
     }
 
     /// The locks of one item as the table should list them: one record a run of one kind.
-    func runs(item: Int64, family: FileLock.Family) -> Set<[Int64]> {
-        var runs: Set<[Int64]> = []
+    func runs(item: Int64, family: FileLock.Family) -> Set<[UInt64]> {
+        var runs: Set<[UInt64]> = []
         for owner in Set(held.values.flatMap(\.keys)) {
-            var open: (kind: FileLock.Kind, start: Int64)?
-            for offset in 0...Int64(16) {
+            var open: (kind: FileLock.Kind, start: UInt64)?
+            for offset in 0...UInt64(16) {
                 let byte = Byte(item: item, family: family, offset: offset)
                 let kind = held[byte]?[owner]
                 if let last = open, last.kind != kind {
-                    let end = family == .flock ? Int64.max : offset
-                    runs.insert([Int64(owner), last.start, end, Int64(last.kind.rawValue)])
+                    let end = family == .flock ? FileLock.end : offset
+                    runs.insert([owner, last.start, end, UInt64(last.kind.rawValue)])
                     open = nil
                 }
                 if let kind, open == nil { open = (kind, offset) }
@@ -116,10 +116,10 @@ struct LockModel {
 }
 
 extension LockTable {
-    func runs(item: Int64, family: FileLock.Family) -> Set<[Int64]> {
+    func runs(item: Int64, family: FileLock.Family) -> Set<[UInt64]> {
         Set(
             records(of: ItemID(item), family: family).map {
-                [Int64($0.owner), $0.start, $0.end, Int64($0.kind)]
+                [$0.owner, $0.start, $0.end, UInt64($0.kind)]
             }
         )
     }

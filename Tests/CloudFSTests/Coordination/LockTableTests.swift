@@ -10,7 +10,7 @@ import Testing
     private func take(
         _ table: inout LockTable,
         _ kind: FileLock.Kind,
-        _ range: Range<Int64>,
+        _ range: Range<UInt64>,
         owner: UInt64,
         waits: Bool = false,
         token: UInt64 = 0,
@@ -39,7 +39,7 @@ import Testing
         var requests: [LockModel.Request] = []
         for owner: UInt64 in 1...2 {
             for kind in [FileLock.Kind.shared, .exclusive, .unlock] {
-                for low: Int64 in 0..<3 {
+                for low: UInt64 in 0..<3 {
                     for high in low + 1...3 {
                         requests.append(
                             LockModel.Request(
@@ -92,10 +92,10 @@ import Testing
             default:
                 // A program waits for one lock at a time.
                 guard !model.queue.contains(where: { $0.owner == owner }) else { continue }
-                let low = Int64(random.below(8))
+                let low = UInt64(random.below(8))
                 let request = LockModel.Request(
                     kind: [.shared, .exclusive, .exclusive, .unlock][random.below(4)],
-                    range: low..<low + 1 + Int64(random.below(8)),
+                    range: low..<low + 1 + UInt64(random.below(8)),
                     family: random.below(3) == 0 ? .flock : .posix,
                     item: item,
                     owner: owner,
@@ -152,7 +152,7 @@ import Testing
 
     @Test func `a lock can be weakened in part and readers get in there`() {
         var table = LockTable()
-        _ = take(&table, .exclusive, 0..<Int64.max, owner: 1)
+        _ = take(&table, .exclusive, 0..<FileLock.end, owner: 1)
         _ = take(&table, .shared, 0..<10, owner: 1)
         #expect(take(&table, .shared, 0..<10, owner: 2) == [granted()])
         #expect(take(&table, .shared, 0..<11, owner: 3) == [refused()])
@@ -171,7 +171,7 @@ import Testing
 
     @Test func `an upgrade of a flock lets a waiting writer in between`() {
         var table = LockTable()
-        let all = 0..<Int64.max
+        let all = 0..<FileLock.end
         _ = take(&table, .shared, all, owner: 1, family: .flock)
         #expect(
             take(&table, .exclusive, all, owner: 2, waits: true, token: 7, family: .flock).isEmpty
@@ -231,15 +231,15 @@ import Testing
 
     @Test func `the two families know nothing of each other`() {
         var table = LockTable()
-        _ = take(&table, .exclusive, 0..<Int64.max, owner: 1, family: .flock)
-        #expect(take(&table, .exclusive, 0..<Int64.max, owner: 2) == [granted()])
+        _ = take(&table, .exclusive, 0..<FileLock.end, owner: 1, family: .flock)
+        #expect(take(&table, .exclusive, 0..<FileLock.end, owner: 2) == [granted()])
         _ = table.unlockAll(on: item, owner: 1, family: .posix)
         #expect(table.records.map(\.family) == [2, 1] || table.records.map(\.family) == [1, 2])
     }
 
     @Test func `a lock belongs to the handle through which it was taken last`() {
         var table = LockTable()
-        func take(_ range: Range<Int64>, owner: UInt64, through handle: UInt64) {
+        func take(_ range: Range<UInt64>, owner: UInt64, through handle: UInt64) {
             let lock = FileLock(kind: .shared, range: range, processID: 1).taken(through: handle)
             _ = table.set(
                 lock,
@@ -301,7 +301,7 @@ import Testing
         records[1].kind = 3
         records[2].family = 9
         records[3].end = 0
-        records[4].start = -1
+        records[4].end = FileLock.end + 1
         records[5].owner = 2
         #expect(LockTable(adopting: records).records == [good])
     }
