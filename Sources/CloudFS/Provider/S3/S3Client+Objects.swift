@@ -58,7 +58,8 @@ extension S3Client {
                 download: download.withLock { $0 }
             )
             download.withLock { $0.entityTag = head.object.entityTag }
-            while let bytes = try await answer.next() {
+            let isWhole = { download.withLock { $0.offset } == end }
+            while let bytes = try await Self.next(of: answer, unless: isWhole) {
                 let offset = download.withLock { $0.offset }
                 guard offset + Int64(bytes.count) <= end else {
                     throw S3XML.failure("it is longer than announced")
@@ -68,7 +69,7 @@ extension S3Client {
                 }
                 download.withLock { $0.offset += Int64(bytes.count) }
             }
-            guard download.withLock({ $0.offset }) == end else {
+            guard isWhole() else {
                 throw CloudFSError(
                     .offline,
                     "an answer ended before its time",
@@ -76,6 +77,20 @@ extension S3Client {
                 )
             }
             return head
+        }
+    }
+
+    /// The next bytes of an answer; none once all are here, whatever becomes of its connection
+    /// after the last: asked for what comes then, a server says that there is nothing.
+    private static func next(
+        of answer: HTTPAnswer,
+        unless isWhole: () -> Bool
+    ) async throws(CloudFSError) -> [UInt8]? {
+        do throws(CloudFSError) {
+            return try await answer.next()
+        } catch {
+            guard isWhole() else { throw error }
+            return nil
         }
     }
 

@@ -137,6 +137,25 @@ import Testing
         }
     }
 
+    /// What would be asked for next is not there, and would look like another version.
+    @Test func `a download that breaks after its last byte is done`() async throws {
+        try await withS3Client { request in
+            request.number == 1
+                ? [
+                    .text("HTTP/1.1 206 Part\r\nTransfer-Encoding: chunked\r\nETag: \"tag\"\r\n"),
+                    .text("Content-Range: bytes 0-2/3\r\n"),
+                    .text("Last-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\n\r\n3\r\nabc\r\n"),
+                    .close,
+                ] : .refusal(416, "InvalidRange")
+        } _: { fixture in
+            let delivered = S3Delivered()
+            let head = try await fixture.client.get("key", range: 0..<256, into: delivered)
+            #expect(delivered.bytes == Array("abc".utf8))
+            #expect(head.object.size == 3)
+            #expect(fixture.server.requests.count == 1)
+        }
+    }
+
     @Test func `an error of the receiver ends the download`() async throws {
         try await withS3Client { _ in
             .object("abc")
