@@ -35,6 +35,22 @@ struct PinnedTests {
         }
     }
 
+    @Test func `what is pinned by itself comes though its folder no longer is`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
+            try await drive.run("find . > /dev/null")
+            try await drive.mustDo(["pause"])
+            try await drive.mustDo(["pin", "other/folder"])
+            try await drive.mustDo(["pin", "other"])
+            try await drive.mustDo(["unpin", "other"])
+            try await drive.mustDo(["resume"])
+            try await eventually("it is here", within: .seconds(20)) {
+                try await Self.areHere(["other/folder/deep"], on: drive)
+            }
+            let info = try await drive.info("other/here")
+            #expect(info["percent-downloaded"]?.integer == 0)
+        }
+    }
+
     @Test func `the cloud's version of a conflict in a pinned folder comes`() async throws {
         try await TestDrive.with(
             prepare: Filling { try $0.write("pins/document", "base\n") }

@@ -241,6 +241,8 @@ extension Filesystem {
             try writer.setPolicy(policy, of: id)
             let isPinned = try writer.reader.effectivePolicy(of: id) == .pinned
             try writer.setWantedBelow(id, isPinned)
+            // What is pinned by itself below stays asked for.
+            if !isPinned { try writer.wantPinned() }
             if policy != .excluded { try writer.enqueueChangedBelow(id, notBefore: notBefore) }
         }
         hub.publish([.attributes(id)], by: .daemon(askedBy: getpid()))
