@@ -319,8 +319,8 @@ extension Session {
     }
 
     private func pause() async throws {
-        try await ask("pause") { $0.uploader.setPaused(true) }
+        try await ask("pause") { $0.setPaused(since: $0.clocks.now()) }
         try await program.rest(atMost: .seconds(10))
-        try await ask("resume") { $0.uploader.setPaused(false) }
+        try await ask("resume") { $0.setPaused(since: nil) }
     }
 }

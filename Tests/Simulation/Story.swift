@@ -115,7 +115,10 @@ final class Story: Sendable {
                 device.link.calm()
                 device.settle()
                 try device.startIfEnded()
-                try device.life?.parts().filesystem.uploader.setPaused(false)
+                guard let life = device.life else { continue }
+                try Life.$current.withValue(life) {
+                    try life.parts().filesystem.setPaused(since: nil)
+                }
             }
             Trace.note("story", "all is calm from now on")
             try await Verdict(of: self).reach()

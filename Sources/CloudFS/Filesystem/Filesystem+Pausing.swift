@@ -6,7 +6,7 @@ extension Filesystem {
     /// - Parameter moment: When the pause began; `nil` if it is over.
     func setPaused(since moment: Timestamp?) {
         connection.setPaused(since: moment)
-        uploader.setPaused(moment != nil)
+        uploader.noticePause()
         downloader.noticePause()
         guard moment == nil else { return }
         siblings.noticeResumed()

@@ -18,7 +18,6 @@ final class Uploader: Sendable {
         var active: Set<ItemID> = []
         /// Those of them that lost their names meanwhile.
         var nameless: Set<ItemID> = []
-        var isPaused = false
     }
 
     private let state = Mutex(State())
@@ -55,11 +54,11 @@ final class Uploader: Sendable {
 
     // MARK: - Control
 
-    var isPaused: Bool { state.withLock { $0.isPaused } }
+    /// What is being sent when a pause begins goes on.
+    var isPaused: Bool { connection.isPaused }
 
-    /// Stops or resumes sending; what is being sent goes on.
-    func setPaused(_ isPaused: Bool) {
-        state.withLock { $0.isPaused = isPaused }
+    /// Looks at once what is to be sent, now that a pause has begun or ended.
+    func noticePause() {
         wake.raise()
     }
 
