@@ -196,33 +196,3 @@ private final class RecordingKernel: Sendable {
         return result
     }
 }
-
-/// A log that keeps its messages.
-private final class RecordingLog: LogHandler {
-    private let list = Mutex<[String]>([])
-    private let written = DispatchSemaphore(value: 0)
-
-    var messages: [String] { list.withLock { $0 } }
-
-    func wait() { written.wait() }
-
-    func log(event: LogEvent) {
-        list.withLock { $0.append("\(event.message)") }
-        written.signal()
-    }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { nil }
-        set {}
-    }
-
-    var metadata: Logger.Metadata {
-        get { [:] }
-        set {}
-    }
-
-    var logLevel: Logger.Level {
-        get { .trace }
-        set {}
-    }
-}

@@ -247,7 +247,7 @@ final class ScratchFile {
         let path = FileManager.default.temporaryDirectory
             .appending(path: "cloudfs-scratch-\(UUID().uuidString)").path
         try Data(bytes).write(to: URL(filePath: path))
-        descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        descriptor = open(path, O_RDWR | O_CLOEXEC)
         try FileManager.default.removeItem(atPath: path)
         try #require(descriptor >= 0)
     }

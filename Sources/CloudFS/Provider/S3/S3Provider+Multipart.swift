@@ -26,7 +26,7 @@ extension S3Provider {
         let jobs = ranges(of: source.byteCount, each: size).enumerated().map { index, range in
             S3PartJob(
                 key: key,
-                upload: upload.id,
+                upload: upload.entry.id,
                 number: index + 1,
                 range: range,
                 present: upload.parts[index + 1]
@@ -39,7 +39,7 @@ extension S3Provider {
             }
         } catch  where error.cause as? S3Failure == .noSuchUpload {
             // Given up by somebody else: nothing is known of the file itself. Begun anew.
-            try await uploads.forget(key)
+            try await uploads.forget(key, upload.entry)
             throw CloudFSError(.offline, "the upload was given up in the bucket", cause: error)
         }
         guard source.isUnchanged() else { throw Self.changedWhileSent(file.path) }
@@ -50,7 +50,7 @@ extension S3Provider {
         do throws(CloudFSError) {
             written = try await client.completeUpload(
                 key,
-                upload: upload.id,
+                upload: upload.entry.id,
                 parts: parts,
                 condition: rules.condition(replacing: file.base.map(Self.entityTag))
             )
@@ -62,14 +62,14 @@ extension S3Provider {
             else { throw error }
             written = S3Written(entityTag: head.object.entityTag)
         }
-        await forgetUpload(of: key)
+        await forgetUpload(of: key, upload.entry)
         return written
     }
 
     /// Notes that an upload has ended.
-    private func forgetUpload(of key: [UInt8]) async {
+    private func forgetUpload(of key: [UInt8], _ entry: S3UploadLedger.Upload) async {
         do throws(CloudFSError) {
-            try await uploads.forget(key)
+            try await uploads.forget(key, entry)
         } catch {
             // The file is there; that its upload is still listed is found out some time.
             logger.warning("an upload that ended stays listed", metadata: ["error": "\(error)"])
@@ -96,7 +96,7 @@ extension S3Provider {
     private func resumableUpload(
         _ file: S3FileUpload,
         _ partSize: Int64
-    ) async throws(CloudFSError) -> (id: String, parts: [Int: S3Part]) {
+    ) async throws(CloudFSError) -> (entry: S3UploadLedger.Upload, parts: [Int: S3Part]) {
         let (key, metadata) = (file.key, file.metadata)
         if var known = try await uploads.upload(of: key), known.partByteCount == partSize,
             known.metadata == metadata
@@ -107,9 +107,9 @@ extension S3Provider {
                 let parts = try await client.listParts(key, upload: known.id)
                 var byNumber: [Int: S3Part] = [:]
                 for part in parts { byNumber[part.number] = part }
-                return (known.id, byNumber)
+                return (known, byNumber)
             } catch  where error.cause as? S3Failure == .noSuchUpload {
-                try await uploads.forget(key)
+                try await uploads.forget(key, known)
             }
         } else {
             try await abandonUpload(of: key)
@@ -119,8 +119,8 @@ extension S3Provider {
             metadata: metadata,
             contentHeaders: file.contentHeaders
         )
-        try await noteBegun(id, of: key, partByteCount: partSize, metadata: metadata)
-        return (id, [:])
+        let begun = try await noteBegun(id, of: key, partByteCount: partSize, metadata: metadata)
+        return (begun, [:])
     }
 
     /// Notes an upload that was begun; it is given up if that fails, as nobody would do so later.
@@ -129,7 +129,7 @@ extension S3Provider {
         of key: [UInt8],
         partByteCount: Int64,
         metadata: [String: String]
-    ) async throws(CloudFSError) {
+    ) async throws(CloudFSError) -> S3UploadLedger.Upload {
         let entry = S3UploadLedger.Upload(
             id: id,
             partByteCount: partByteCount,
@@ -138,6 +138,7 @@ extension S3Provider {
         )
         do throws(CloudFSError) {
             try await uploads.note(key, entry)
+            return entry
         } catch {
             do throws(CloudFSError) {
                 try await client.abortUpload(key, upload: id)
@@ -214,6 +215,9 @@ extension S3Provider {
         metadata: [String: String]?
     ) async throws(CloudFSError) -> S3Copied {
         let byteCount = source.object.size
+        guard !uploads.isActive(key) else {
+            throw CloudFSError(.claimed, "a file is being sent to where an object is copied")
+        }
         // Only one is listed for each key: what was interrupted is given up while it is known.
         try await abandonUpload(of: key)
         let id = try await client.createUpload(
@@ -224,7 +228,7 @@ extension S3Provider {
         // Never gone on with, but given up some time if it is not completed.
         uploads.setActive(true, key)
         defer { uploads.setActive(false, key) }
-        try await noteBegun(id, of: key, partByteCount: 0, metadata: [:])
+        let begun = try await noteBegun(id, of: key, partByteCount: 0, metadata: [:])
         let jobs = ranges(of: byteCount, each: max(512 << 20, partByteCount(of: byteCount)))
             .enumerated().map { index, range in
                 S3PartJob(key: key, upload: id, number: index + 1, range: range, present: nil)
@@ -241,7 +245,7 @@ extension S3Provider {
             await letGoUpload(of: key)
             throw error
         }
-        await forgetUpload(of: key)
+        await forgetUpload(of: key, begun)
         return copied
     }
 

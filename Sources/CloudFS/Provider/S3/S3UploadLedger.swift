@@ -49,10 +49,6 @@ final class S3UploadLedger: Sendable {
         try await change { $0[Self.name(key)] = entry }
     }
 
-    func forget(_ key: [UInt8]) async throws(CloudFSError) {
-        try await change { $0[Self.name(key)] = nil }
-    }
-
     /// Forgets an upload unless another one was begun meanwhile.
     func forget(_ key: [UInt8], _ upload: Upload) async throws(CloudFSError) {
         try await change { entries in
@@ -74,6 +70,8 @@ final class S3UploadLedger: Sendable {
             active[key] = count > 0 ? count : nil
         }
     }
+
+    func isActive(_ key: [UInt8]) -> Bool { active.withLock { $0[key] != nil } }
 
     /// The uploads that nobody has gone on with since a moment.
     func abandoned(since moment: Timestamp) async throws(CloudFSError) -> [[UInt8]: Upload] {

@@ -103,19 +103,24 @@ import Testing
         }
     }
 
-    @Test func `what was sent of a file is known when the file is another`() async throws {
-        let directory = try TemporaryDirectory()
-        try directory.write(Self.content, to: "file")
-        let descriptor = open(directory.path("file"), O_RDWR | O_CLOEXEC)
-        defer { close(descriptor) }
+    /// A body that is read from a file, and the file.
+    private func fileBody(
+        approving approve: @escaping @Sendable () throws(CloudFSError) -> Void
+    ) throws -> (body: HTTPBody, witness: HTTPWitness, file: ScratchFile) {
+        let file = try ScratchFile(Self.content)
         let count = Int64(Self.content.count)
-        let witness = HTTPWitness(byteCount: count) { () throws(CloudFSError) in }
+        let witness = HTTPWitness(byteCount: count, approve: approve)
         let body = HTTPBody.file(
-            descriptor: descriptor,
+            descriptor: file.descriptor,
             offset: 0,
             byteCount: count,
             witness: witness
         )
+        return (body, witness, file)
+    }
+
+    @Test func `what was sent of a file is known when the file is another`() async throws {
+        let (body, witness, file) = try fileBody { () throws(CloudFSError) in }
         try await withServer { _ in
             .answer(200)
         } _: { transport, server in
@@ -127,27 +132,16 @@ import Testing
                 #expect(witness.md5 == before)
             }
             var other: UInt8 = 255
-            let written = pwrite(descriptor, &other, 1, 0)
+            let written = pwrite(file.descriptor, &other, 1, 0)
             #expect(written == 1)
             #expect(try await transport.md5(of: body) == before)
         }
     }
 
     @Test func `a file that changes while it is sent never arrives whole`() async throws {
-        let directory = try TemporaryDirectory()
-        try directory.write(Self.content, to: "file")
-        let descriptor = open(directory.path("file"), O_RDONLY | O_CLOEXEC)
-        defer { close(descriptor) }
-        let count = Int64(Self.content.count)
-        let witness = HTTPWitness(byteCount: count) { () throws(CloudFSError) in
+        let (body, witness, file) = try fileBody { () throws(CloudFSError) in
             throw CloudFSError(.cancelled, "it changed")
         }
-        let body = HTTPBody.file(
-            descriptor: descriptor,
-            offset: 0,
-            byteCount: count,
-            witness: witness
-        )
         try await withServer { _ in
             .answer(200)
         } _: { transport, server in
@@ -158,5 +152,6 @@ import Testing
             #expect(witness.md5 == nil)
             #expect(server.requests.isEmpty)
         }
+        withExtendedLifetime(file) {}
     }
 }

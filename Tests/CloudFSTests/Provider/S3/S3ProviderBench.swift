@@ -32,10 +32,9 @@ struct S3ProviderBench {
 
     func client(
         clocks: Clocks = .system,
-        metadataTime: Duration = S3Limits().metadata
+        limits: S3Limits = S3Limits()
     ) throws -> S3Client {
-        var limits = S3Limits()
-        limits.metadata = metadataTime
+        var limits = limits
         limits.attempts = 3
         limits.backoff = Backoff(
             first: .milliseconds(1),

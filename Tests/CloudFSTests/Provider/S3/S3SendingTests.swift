@@ -12,29 +12,16 @@ import Testing
     @Test func `an upload on a slow link takes as long as it moves`() async throws {
         var settings = FakeS3Settings()
         settings.bandwidth = 300_000
-        let fake = try await FakeS3Server.start(settings: settings)
-        let transport = try HTTPTransport(pool: BlockingPool(name: "s3-tests", width: 2))
+        let bench = try await Bench.make(settings)
         var limits = S3Limits()
         // Far less than the bytes take.
         limits.data = .seconds(1)
         limits.slowestRate = 1_000_000_000
-        let client = S3Client(
-            endpoint: try S3Endpoint.parse(
-                url: fake.endpoint,
-                bucket: "bucket",
-                region: "us-east-1"
-            ),
-            credentials: S3FixedCredentials(
-                S3Credentials(accessKeyID: "key", secretAccessKey: "secret")
-            ),
-            transport: transport,
-            limits: limits
-        )
+        let client = try bench.client(limits: limits)
         let bytes = Array(Bench.content(1, parts: 1).prefix(800_000))
         _ = try await client.put(Array("a".utf8), body: .bytes(bytes))
-        await transport.shutdown()
-        #expect(fake.object("a")?.bytes == bytes)
-        #expect(fake.requestCount(.put) == 1)
+        #expect(bench.fake.object("a")?.bytes == bytes)
+        #expect(bench.fake.requestCount(.put) == 1)
     }
 
     @Test func `files that wait for their turn are not read`() async throws {

@@ -1,7 +1,6 @@
 import CloudFSTestSupport
 import Foundation
 import Logging
-import Synchronization
 import Testing
 
 @testable import CloudFS
@@ -16,7 +15,7 @@ import Testing
 
     private static func ledger(
         _ path: String?,
-        _ log: WarningLog = WarningLog()
+        _ log: RecordingLog = RecordingLog()
     ) -> S3UploadLedger {
         S3UploadLedger(path: path, pool: pool, logger: Logger(label: "ledger-tests") { _ in log })
     }
@@ -27,7 +26,7 @@ import Testing
         let ledger = Self.ledger(directory.path("uploads"))
         try await ledger.note(key, Self.entry)
         try await ledger.note([1], Self.entry)
-        try await ledger.forget([1])
+        try await ledger.forget([1], Self.entry)
         let next = Self.ledger(directory.path("uploads"))
         #expect(try await next.upload(of: key) == Self.entry)
         #expect(try await next.keys() == [key])
@@ -50,19 +49,19 @@ import Testing
     {
         let directory = try TemporaryDirectory()
         let path = directory.path("folder/uploads")
-        let log = WarningLog()
+        let log = RecordingLog(from: .warning)
         let ledger = Self.ledger(path, log)
         try await ledger.note([1], Self.entry)
         try await ledger.note([2], Self.entry)
         #expect(try await ledger.upload(of: [1]) == Self.entry)
-        #expect(log.count == 1)
+        #expect(log.messages.count == 1)
         try directory.makeFolder("folder")
         try await ledger.note([3], Self.entry)
         #expect(try await Self.ledger(path).keys().count == 3)
         try directory.remove("folder")
-        try await ledger.forget([1])
+        try await ledger.forget([1], Self.entry)
         #expect(try await ledger.keys().count == 2)
-        #expect(log.count == 2)
+        #expect(log.messages.count == 2)
     }
 
     @Test func `a list that cannot be read is an error, not a loss`() async throws {
@@ -91,31 +90,5 @@ import Testing
             try await group.waitForAll()
         }
         #expect(try await Self.ledger(directory.path("uploads")).keys().count == 50)
-    }
-}
-
-/// A log that counts warnings.
-private final class WarningLog: LogHandler {
-    private let warnings = Mutex(0)
-
-    var count: Int { warnings.withLock { $0 } }
-
-    func log(event: LogEvent) {
-        if event.level == .warning { warnings.withLock { $0 += 1 } }
-    }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { nil }
-        set {}
-    }
-
-    var metadata: Logger.Metadata {
-        get { [:] }
-        set {}
-    }
-
-    var logLevel: Logger.Level {
-        get { .trace }
-        set {}
     }
 }
