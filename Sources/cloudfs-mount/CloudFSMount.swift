@@ -6,6 +6,8 @@ import Glibc
 /// `cloudfs-mount`, also called as `mount.cloudfs`: arguments to a running drive.
 @main enum CloudFSMount {
     static func main() {
+        let given = CommandLine.arguments.dropFirst()
+        if given.first == Announcer.flag { return Announcer.run(Array(given.dropFirst())) }
         ProcessSetup.openStandardDescriptors()
         TaskThreads.takeOver()
         Task { await runAndExit() }
@@ -27,10 +29,6 @@ import Glibc
         _ given: [String],
         isHelper: Bool
     ) async throws(CloudFSError) -> Int32 {
-        if given.first == Announcement.flag {
-            Announcement.run(Array(given.dropFirst()))
-            return 0
-        }
         var words = given
         if isHelper {
             let request = try MountConfiguration.HelperArguments.translate(given)

@@ -20,8 +20,6 @@ enum AttributeName: String, Sendable, CaseIterable {
     /// The names of an item's conflict versions, as a JSON array.
     case conflicts
     case resolve
-    /// Changes nothing; who watches the item looks at it again.
-    case announce
     case favorite
     case lastUsed = "last-used"
     case contentType = "content-type"
@@ -66,7 +64,7 @@ enum AttributeName: String, Sendable, CaseIterable {
         case .downloadingStatus: facts.downloadingStatus
         case .error: facts.error
         case .pin: facts.item.content.policy.word
-        case .hydrate, .evict, .resolve, .announce, .conflicts: nil
+        case .hydrate, .evict, .resolve, .conflicts: nil
         case .contentTypeTree: facts.contentTypeTree.joined(separator: ",")
         case .thumbnail, .thumbnail128, .thumbnail256, .thumbnail512, .thumbnail1024,
             .thumbnailPath:

@@ -20,7 +20,7 @@ extension ItemChange {
         switch self {
         case .attributes(let id), .state(let id), .content(let id), .listed(let id): id
         case .entryAppeared(let parent, _), .entryReplaced(let parent, _): parent
-        case .entryVanished(let parent, _, _): parent
+        case .entryVanished(let parent, _, _, _): parent
         }
     }
 
@@ -36,7 +36,7 @@ extension ItemChange {
             [.content(id)]
         case .entryAppeared(let parent, let name), .entryReplaced(let parent, let name):
             [.entry(parent: parent, name: name), .content(parent)]
-        case .entryVanished(let parent, let name, let item):
+        case .entryVanished(let parent, let name, let item, _):
             [.deletion(parent: parent, name: name, item: item), .content(parent)]
         }
     }

@@ -194,7 +194,6 @@ extension Filesystem {
             default:
                 throw CloudFSError(.invalidArgument, "favorite is 1 or 0", item: id)
             }
-        case .announce: break
         case .hydrate: _ = try download(id)
         case .evict: try evictOne(id)
         case .resolve:

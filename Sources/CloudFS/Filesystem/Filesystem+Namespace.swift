@@ -10,6 +10,9 @@ extension Filesystem {
         in parent: ItemID,
         process: Int32? = nil
     ) throws(CloudFSError) -> Answer<LookupResult> {
+        if let sight = try announcedLookup(name, in: parent, process: process) {
+            return .ready(sight)
+        }
         if parent.isVirtual {
             return try answer(about: parent) { () throws(CloudFSError) in
                 try self.lookUp(name, inVirtual: parent)
@@ -50,6 +53,7 @@ extension Filesystem {
         permissions: UInt16,
         caller: Caller
     ) throws(CloudFSError) -> Entry {
+        if let announced = try announcedMaking(name, in: parent, by: caller) { return announced }
         let notBefore = notBefore
         var ancestor: ItemID?
         let entry = try make(
@@ -81,6 +85,7 @@ extension Filesystem {
         permissions: UInt16,
         caller: Caller
     ) throws(CloudFSError) -> Entry {
+        if let announced = try announcedMaking(name, in: parent, by: caller) { return announced }
         guard kind == .file else {
             return try make(kind, name, in: parent, permissions: permissions, caller: caller)
         }
@@ -96,7 +101,8 @@ extension Filesystem {
         target: [UInt8],
         caller: Caller
     ) throws(CloudFSError) -> Entry {
-        try make(
+        if let announced = try announcedMaking(name, in: parent, by: caller) { return announced }
+        return try make(
             .symlink,
             name,
             in: parent,
@@ -160,7 +166,10 @@ extension Filesystem {
             return
         }
         didUnlink(id)
-        publish([.entryVanished(parent: parent, name: name, item: id)], by: caller)
+        publish(
+            [.entryVanished(parent: parent, name: name, item: id, isFolder: false)],
+            by: caller
+        )
     }
 
     /// Makes an empty file that is opened next.
@@ -321,122 +330,5 @@ extension Filesystem {
         guard record.item.isFolder else {
             throw CloudFSError(.notDirectory, "not a folder", item: record.id)
         }
-    }
-
-    // MARK: - Removing
-
-    func removeFile(
-        _ name: ItemName,
-        from parent: ItemID,
-        caller: Caller
-    ) throws(CloudFSError) {
-        try requireWritable()
-        try requireFree(name, in: parent)
-        guard try !isDone(caller.request, to: parent) else { return }
-        let now = clocks.now()
-        let notBefore = notBefore
-        let record = try withClaims(for: caller) { reader in
-            [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
-        } _: { claimed throws(CloudFSError) in
-            try catalog.write { writer in
-                let record = try Self.child(name, of: parent, writer.reader)
-                guard !record.item.isFolder else {
-                    throw CloudFSError(.isDirectory, "\(name) is a folder", item: record.id)
-                }
-                try Self.require(record, among: claimed)
-                try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
-                return record
-            }
-        }
-        didUnlink(record)
-        publish([.entryVanished(parent: parent, name: name, item: record.id)], by: caller)
-    }
-
-    func removeFolder(
-        _ name: ItemName,
-        from parent: ItemID,
-        caller: Caller
-    ) throws(CloudFSError) {
-        try requireWritable()
-        try requireFree(name, in: parent)
-        guard try !isDone(caller.request, to: parent) else { return }
-        let now = clocks.now()
-        let notBefore = notBefore
-        let record = try withClaims(for: caller) { reader in
-            [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
-        } _: { claimed throws(CloudFSError) in
-            try catalog.write { writer in
-                let record = try Self.child(name, of: parent, writer.reader)
-                try Self.requireFolder(record)
-                try Self.requireEmpty(record, writer.reader)
-                try Self.require(record, among: claimed)
-                try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
-                return record
-            }
-        }
-        didUnlink(record)
-        publish([.entryVanished(parent: parent, name: name, item: record.id)], by: caller)
-    }
-
-    /// Removes a package with all that is in it, in one step.
-    func removePackage(
-        _ name: ItemName,
-        from parent: ItemID,
-        caller: Caller
-    ) throws(CloudFSError) {
-        try requireWritable()
-        let (now, notBefore) = (clocks.now(), notBefore)
-        let (record, dropped) = try withClaims(for: caller) { reader in
-            [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
-        } _: { claimed throws(CloudFSError) in
-            try catalog.write { writer -> (ItemRecord, DroppedTree) in
-                let record = try Self.child(name, of: parent, writer.reader)
-                try Self.require(record, among: claimed)
-                let dropped = try writer.dropTree(of: record, isWanted: true)
-                try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
-                return (record, dropped)
-            }
-        }
-        packages.forget(dropped.members)
-        didUnlink(record)
-        let news = ItemChange.entryVanished(parent: parent, name: name, item: record.id)
-        publish(dropped.changes + [news], by: caller)
-    }
-
-    static func child(
-        _ name: ItemName,
-        of parent: ItemID,
-        _ reader: CatalogReader
-    ) throws -> ItemRecord {
-        guard let record = try reader.child(name.bytes, of: parent) else {
-            throw CloudFSError(.notFound, "\(name) does not exist", item: parent)
-        }
-        return record
-    }
-
-    /// A folder that was never listed may hold anything.
-    static func requireEmpty(_ record: ItemRecord, _ reader: CatalogReader) throws {
-        guard record.isListed, try !reader.hasChildren(record.id) else {
-            throw CloudFSError(.notEmpty, "the folder is not empty", item: record.id)
-        }
-    }
-
-    func didUnlink(_ record: ItemRecord) {
-        gone.keep(record)
-        didUnlink(record.id)
-    }
-
-    /// Lets go of an item that lost its name, now or with its last handle.
-    private func didUnlink(_ id: ItemID) {
-        if let file = files.live(id) {
-            file.state.withLock { $0.isUnlinked = true }
-        }
-        eraseIfDone(id)
-    }
-
-    /// Erases an item that nothing is left of, unless somebody uses it still.
-    func eraseIfDone(_ id: ItemID) {
-        // What is being sent right now is erased, or deleted in the cloud, when that has ended.
-        if !uploader.erasesLater(id) { files.eraseSoon(id) }
     }
 }

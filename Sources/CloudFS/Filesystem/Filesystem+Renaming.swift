@@ -73,7 +73,12 @@ extension Filesystem {
             return [
                 mode == .exchange
                     ? .entryReplaced(parent: parent, name: name)
-                    : .entryVanished(parent: parent, name: name, item: item),
+                    : .entryVanished(
+                        parent: parent,
+                        name: name,
+                        item: item,
+                        isFolder: result.isFolder
+                    ),
                 isNew
                     ? .entryAppeared(parent: newParent, name: newName)
                     : .entryReplaced(parent: newParent, name: newName),
@@ -84,6 +89,8 @@ extension Filesystem {
     private struct Renamed {
         /// Items with new names.
         var moved: [ItemID] = []
+        /// Whether the first of them is a folder.
+        var isFolder = false
         /// Who lost its name.
         var victim: ItemRecord?
         /// Whose identity the moved one has now.
@@ -149,7 +156,13 @@ extension Filesystem {
             by: change.request
         )
         if wasHeld { try writer.lookAgainAtHeld() }
-        return Renamed(moved: [source.id], victim: victim, ancestor: ancestor, packed: packed)
+        return Renamed(
+            moved: [source.id],
+            isFolder: source.item.isFolder,
+            victim: victim,
+            ancestor: ancestor,
+            packed: packed
+        )
     }
 
     private func exchange(

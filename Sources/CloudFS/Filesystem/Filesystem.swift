@@ -25,6 +25,7 @@ final class Filesystem: Sendable {
     let ownerNoted = Signal()
     let handles: HandleTable
     let gone = GoneItems()
+    let announced: AnnouncedCalls
     let hub: ChangeHub
     let connection: Connection
     let contentTypes: ContentTypes
@@ -70,6 +71,7 @@ final class Filesystem: Sendable {
         promisedNames: PromisedNames,
         locks: LockCoordinator,
         handles: HandleTable,
+        announced: AnnouncedCalls = AnnouncedCalls(),
         hub: ChangeHub,
         connection: Connection,
         contentTypes: ContentTypes,
@@ -92,6 +94,7 @@ final class Filesystem: Sendable {
         self.promisedNames = promisedNames
         self.locks = locks
         self.handles = handles
+        self.announced = announced
         self.hub = hub
         self.connection = connection
         self.contentTypes = contentTypes

@@ -202,7 +202,8 @@ extension DriveParts {
     /// Who fills the desktop's cache; `nil` where there is none to fill.
     static func desktop(
         _ configuration: MountConfiguration,
-        _ thumbnails: Thumbnails
+        _ thumbnails: Thumbnails,
+        _ watchers: WatcherNews
     ) -> DesktopThumbnails? {
         guard configuration.thumbnails != .off,
             case .folder(let root) = configuration.thumbnailCache
@@ -211,7 +212,7 @@ extension DriveParts {
             thumbnails,
             cache: DesktopCache(root: root),
             staging: configuration.stateDirectory + "/thumbnails.staging",
-            announcement: "user.cloudfs.\(AttributeName.announce.rawValue)",
+            announce: { watchers.notice($0.map { .attributes($0) }) },
             places: {
                 let roots = MountTable.places(of: configuration.mountpoint)
                 return DesktopThumbnails.Places(
@@ -241,7 +242,7 @@ extension DesktopThumbnails {
             case .attributes(let id), .state(let id), .content(let id): noticeChanged(id)
             case .entryAppeared(let parent, _), .entryReplaced(let parent, _):
                 noticeAppeared(in: parent)
-            case .entryVanished(let parent, let name, let item):
+            case .entryVanished(let parent, let name, let item, _):
                 noticeVanished(name, from: parent, item: item)
             case .listed: continue
             }

@@ -10,6 +10,8 @@ final class DriveParts: Sendable {
     let control: DriveControl
     /// Turns at documents that other devices may want too.
     let leases: LeaseKeeper
+    /// Events for programs that watch.
+    private let watchers: WatcherNews
     private let catalog: Catalog
     private let files: OpenFiles
     private let pool: BlockingPool
@@ -177,7 +179,16 @@ final class DriveParts: Sendable {
             mayWrite: !configuration.readOnly,
             stateDirectory: configuration.stateDirectory
         )
-        let desktop = Self.desktop(configuration, thumbnails)
+        let announced = Self.announcedCalls(hasTakenOver: kept.connection.device != nil, clocks)
+        let watchers = Self.watcherNews(
+            configuration,
+            catalog: catalog,
+            hub: hub,
+            calls: announced,
+            pool: pool,
+            logger: logger
+        )
+        let desktop = Self.desktop(configuration, thumbnails, watchers)
         let virtual = VirtualFolders(elapsed: clocks.elapsed)
         let recents = provider.sidecars.flatMap { sidecars in
             configuration.recents == .here
@@ -204,6 +215,7 @@ final class DriveParts: Sendable {
             promisedNames: promisedNames,
             locks: LockCoordinator(region: kept.locks),
             handles: handles,
+            announced: announced,
             hub: hub,
             connection: connection,
             contentTypes: contentTypes,
@@ -225,9 +237,11 @@ final class DriveParts: Sendable {
         try uploader.takeUpUnheard()
         try filesystem.adoptHandles()
         try filesystem.adoptLocks()
+        self.watchers = watchers
         hub.subscribe { changes in
+            watchers.notice(changes)
             files.caches.noteChanged(changes)
-            for case .entryVanished(_, _, let item) in changes { coordinator.noteMoved(item) }
+            for case .entryVanished(_, _, let item, _) in changes { coordinator.noteMoved(item) }
             let changed = changes.compactMap(\.changedItem)
             evictor.noticeUse(of: changed)
             // What programs change is looked at when it was sent.
@@ -335,6 +349,7 @@ final class DriveParts: Sendable {
             group.addTask { await self.filesystem.watchOwnerFiles() }
             group.addTask { await self.filesystem.evictor.run() }
             group.addTask { await self.leases.run() }
+            if !self.filesystem.options.isReadOnly { group.addTask { await self.watchers.run() } }
             group.addTask { await self.filesystem.thumbnails.run() }
             if let recents = self.filesystem.recents { group.addTask { await recents.run() } }
             if let desktop = self.filesystem.desktop { group.addTask { await desktop.run() } }

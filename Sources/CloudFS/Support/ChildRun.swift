@@ -15,6 +15,16 @@ struct ChildRun: Sendable {
     /// Asked several times a second; when it says yes the program is killed.
     var isCancelled: @Sendable () -> Bool = { false }
 
+    /// What the program reads from its standard input; without it there is none.
+    struct Input: Sendable {
+        /// At most what a pipe takes at once: 64 KiB.
+        var bytes: [UInt8]
+        /// Called with the program's process before it gets any of it.
+        var begun: @Sendable (pid_t) -> Void
+    }
+
+    var input: Input?
+
     enum Failure: Error {
         case noPipe
         case notStarted(reason: String)
@@ -53,12 +63,29 @@ struct ChildRun: Sendable {
         guard pipe(&ends) == 0 else { return (-1, 0, errno) }
         // The child's copy has another number; these must not reach any other child.
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        let (child, errorNumber) = spawn(output: ends[1])
-        close(ends[1])
+        defer { close(ends[1]) }
+        var given: [Int32] = [-1, -1]
+        if input != nil {
+            guard pipe(&given) == 0 else {
+                close(ends[0])
+                return (-1, 0, errno)
+            }
+            for end in given { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        }
+        defer { for end in given where end >= 0 { close(end) } }
+        let (child, errorNumber) = spawn(input: given[0], output: ends[1])
+        if errorNumber == 0, let input { give(input, to: child, given[1]) }
         return (ends[0], child, errorNumber)
     }
 
-    private func spawn(output: Int32) -> (child: pid_t, errorNumber: Int32) {
+    /// A program that is gone already, or takes less, is told by its own end.
+    private func give(_ input: Input, to child: pid_t, _ descriptor: Int32) {
+        precondition(input.bytes.count <= 64 << 10, "a pipe would make this wait")
+        input.begun(child)
+        _ = write(descriptor, input.bytes, input.bytes.count)
+    }
+
+    private func spawn(input: Int32, output: Int32) -> (child: pid_t, errorNumber: Int32) {
         var actions = posix_spawn_file_actions_t()
         var attributes = posix_spawnattr_t()
         posix_spawn_file_actions_init(&actions)
@@ -67,7 +94,11 @@ struct ChildRun: Sendable {
             posix_spawn_file_actions_destroy(&actions)
             posix_spawnattr_destroy(&attributes)
         }
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        if input >= 0 {
+            posix_spawn_file_actions_adddup2(&actions, input, 0)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        }
         posix_spawn_file_actions_adddup2(&actions, output, 1)
         posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
         // The child is to have nothing of this process, also what others forgot to mark.

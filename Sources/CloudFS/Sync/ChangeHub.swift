@@ -9,7 +9,7 @@ enum ItemChange: Sendable, Hashable {
     /// The bytes changed too. The engine never publishes that while the item has a handle.
     case content(ItemID)
     case entryAppeared(parent: ItemID, name: ItemName)
-    case entryVanished(parent: ItemID, name: ItemName, item: ItemID)
+    case entryVanished(parent: ItemID, name: ItemName, item: ItemID, isFolder: Bool)
     /// Another item has the name now.
     case entryReplaced(parent: ItemID, name: ItemName)
     /// What is in a folder is known for the first time; nobody can have seen what it lacked.
@@ -19,7 +19,7 @@ enum ItemChange: Sendable, Hashable {
     func changesEntries(of folder: ItemID) -> Bool {
         switch self {
         case .attributes, .state, .content, .listed: false
-        case .entryAppeared(let parent, _), .entryVanished(let parent, _, _),
+        case .entryAppeared(let parent, _), .entryVanished(let parent, _, _, _),
             .entryReplaced(let parent, _):
             parent == folder
         }
@@ -103,6 +103,11 @@ final class ChangeHub: Sendable {
     /// - Parameter kernel: `nil` when there is none any more.
     func connect(_ kernel: Kernel?) {
         state.withLock { $0.kernel = kernel }
+    }
+
+    /// Has the kernel told once more, which may have looked since.
+    func tellAgain(_ changes: [ItemChange]) {
+        state.withLock { $0.kernel }?.tell(changes)
     }
 
     /// Waits until whoever looks through the mount sees what was published so far.

@@ -46,7 +46,7 @@ final class KernelCaches: Sendable {
             switch change {
             case .attributes, .state, .content, .listed: continue
             case .entryAppeared(let parent, _), .entryReplaced(let parent, _),
-                .entryVanished(let parent, _, _):
+                .entryVanished(let parent, _, _, _):
                 noteChanged(parent)
             }
         }

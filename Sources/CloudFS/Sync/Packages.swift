@@ -208,7 +208,12 @@ extension CatalogWriter {
             guard entry.path.count == 1 else { continue }
             let name = try ItemName(entry.path[0])
             dropped.changes.append(
-                .entryVanished(parent: package.id, name: name, item: entry.record.id)
+                .entryVanished(
+                    parent: package.id,
+                    name: name,
+                    item: entry.record.id,
+                    isFolder: entry.record.item.isFolder
+                )
             )
         }
         try setListed(false, of: package.id)

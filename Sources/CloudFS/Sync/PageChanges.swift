@@ -152,7 +152,14 @@ struct PageChanges {
             name.name == base.name
         else { return }
         try writer.moveName(of: base.item, to: free.bytes, in: folder)
-        result.changes.append(.entryVanished(parent: folder, name: old, item: base.item))
+        result.changes.append(
+            .entryVanished(
+                parent: folder,
+                name: old,
+                item: base.item,
+                isFolder: record.item.isFolder
+            )
+        )
         if isKept { result.changes.append(.entryAppeared(parent: folder, name: free)) }
     }
 
@@ -166,8 +173,8 @@ struct PageChanges {
         let name = try reader.name(of: id)
         let isInPlace = name?.parent == base.parent && name?.name == base.name
         let old = base
-        let kind = try reader.existing(id).item.kind
-        applier.whereabouts.noteLeft(old, by: kind, at: applier.files.clocks.elapsed())
+        let item = try reader.existing(id).item
+        applier.whereabouts.noteLeft(old, by: item.kind, at: applier.files.clocks.elapsed())
         base.parent = folder
         base.name = remote.name.bytes
         try writer.setBase(base)
@@ -177,7 +184,12 @@ struct PageChanges {
         try makeRoom(for: remote)
         try writer.moveName(of: id, to: remote.name.bytes, in: folder)
         result.changes += [
-            .entryVanished(parent: oldParent, name: try ItemName(old.name), item: id),
+            .entryVanished(
+                parent: oldParent,
+                name: try ItemName(old.name),
+                item: id,
+                isFolder: item.isFolder
+            ),
             .entryAppeared(parent: folder, name: remote.name),
         ]
         return true

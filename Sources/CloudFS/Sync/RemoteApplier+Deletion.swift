@@ -233,7 +233,8 @@ extension RemoteApplier {
                 .entryVanished(
                     parent: name.parent,
                     name: try ItemName(name.name),
-                    item: record.id
+                    item: record.id,
+                    isFolder: record.item.isFolder
                 )
             ]
             changes += try bequeath(record, known, writer)

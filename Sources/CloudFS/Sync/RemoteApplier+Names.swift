@@ -44,7 +44,12 @@ extension RemoteApplier {
             ? original : try conflictName(for: original, in: known.parent, reader)
         try writer.moveName(of: id, to: name.bytes, in: known.parent)
         return [
-            .entryVanished(parent: known.parent, name: try ItemName(known.name), item: id),
+            .entryVanished(
+                parent: known.parent,
+                name: try ItemName(known.name),
+                item: id,
+                isFolder: try reader.existing(id).item.isFolder
+            ),
             .entryAppeared(parent: known.parent, name: name),
         ]
     }

@@ -32,7 +32,12 @@ extension Uploader {
                 try writer.touchFolder(name.parent, at: now)
                 try writer.enqueue(id, notBefore: now)
                 return [
-                    .entryVanished(parent: name.parent, name: old, item: id),
+                    .entryVanished(
+                        parent: name.parent,
+                        name: old,
+                        item: id,
+                        isFolder: try reader.existing(id).item.isFolder
+                    ),
                     .entryAppeared(parent: name.parent, name: free),
                 ]
             }

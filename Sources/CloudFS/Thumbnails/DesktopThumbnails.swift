@@ -46,10 +46,8 @@ final class DesktopThumbnails: Sendable {
     private let state = Mutex(State())
     private let wake = Signal()
     private let staging: String
-    /// The attribute whose setting changes nothing.
-    private let announcement: String
-    /// A thread that waits for processes which this drive has to answer.
-    private let announcers: BlockingPool
+    /// Has who watches files look at them again; does not block.
+    private let announce: @Sendable ([ItemID]) -> Void
 
     var drive: Thumbnails.Surroundings { thumbnails.drive }
 
@@ -57,14 +55,13 @@ final class DesktopThumbnails: Sendable {
         _ thumbnails: Thumbnails,
         cache: DesktopCache,
         staging: String,
-        announcement: String,
+        announce: @escaping @Sendable ([ItemID]) -> Void,
         places: @escaping @Sendable () -> Places
     ) {
         self.thumbnails = thumbnails
         self.cache = cache
         self.staging = staging
-        self.announcement = announcement
-        announcers = thumbnails.drive.pool.another(name: "cloudfs-notices", width: 1)
+        self.announce = announce
         self.places = places
     }
 
@@ -265,14 +262,7 @@ final class DesktopThumbnails: Sendable {
             }
         }
         let (written, failure) = try await drive.pool.engine { self.write(pictures, of: jobs) }
-        let shown = written.compactMap { job in
-            job.subjects.first.map { Announcement.Place(item: job.item, path: $0.path) }
-        }
-        if !shown.isEmpty {
-            try await announcers.engine { [announcement] in
-                try Announcement.make(of: shown, by: announcement)
-            }
-        }
+        announce(written.map(\.item))
         return failure
     }
 

@@ -49,6 +49,10 @@ enum VirtualNode: Hashable, Sendable {
     private static let payloadMask: Int64 = (1 << kindShift) - 1
     private static let depths = 2...3
 
+    /// What stands for a file, or a folder, that is gone, while it is told that it is.
+    static let formerFile = ItemID(mark | 0x3e << kindShift)
+    static let formerFolder = ItemID(mark | 0x3f << kindShift)
+
     private enum Kind: Int64 {
         case top
         case folder

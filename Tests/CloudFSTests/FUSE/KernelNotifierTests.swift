@@ -16,7 +16,12 @@ import Testing
             let change: ItemChange =
                 index % 2 == 0
                 ? .entryAppeared(parent: ItemID(9), name: name)
-                : .entryVanished(parent: ItemID(9), name: name, item: ItemID(1000))
+                : .entryVanished(
+                    parent: ItemID(9),
+                    name: name,
+                    item: ItemID(1000),
+                    isFolder: false
+                )
             notifier.enqueue([change])
             expected.append(change.notifications[0])
         }

@@ -38,7 +38,7 @@ import Testing
         for change in [
             ItemChange.entryAppeared(parent: id, name: name),
             .entryReplaced(parent: id, name: name),
-            .entryVanished(parent: id, name: name, item: other),
+            .entryVanished(parent: id, name: name, item: other, isFolder: false),
         ] {
             let caches = KernelCaches()
             _ = use(id, of: caches)
