@@ -3,8 +3,9 @@ import Synchronization
 /// The calls that the announcing process makes through the mount, each for a change that is made
 /// already: they are answered as if they had made it, and do nothing.
 ///
-/// - Invariant: no call of an announcing process ever changes anything. Those of one that another
-///   worker has started, and that died, may come again: they are refused.
+/// - Invariant: no call of an announcing process ever changes anything. It makes none before it has
+///   seen that the drive knows it; those of one that another worker has started, which died since,
+///   may come again, and are refused.
 final class AnnouncedCalls: Sendable {
     /// What the process is to find under a name.
     enum Sight: Sendable, Equatable {
@@ -27,6 +28,8 @@ final class AnnouncedCalls: Sendable {
     private let process = Atomic<Int32>(0)
     private let isOfAnother: @Sendable (Int32) -> Bool
 
+    static let refusal = CloudFSError(.cancelled, "what it announces is not so any more")
+
     /// - Parameter isOfAnother: Whether a process is one that another worker has started; asked of
     ///   all that change something.
     init(isOfAnother: @escaping @Sendable (Int32) -> Bool = { _ in false }) {
@@ -47,16 +50,29 @@ final class AnnouncedCalls: Sendable {
         state.withLock { $0 = State() }
     }
 
-    func isAnnouncing(_ process: Int32) -> Bool {
+    /// Whether it is the announcing process, which is answered otherwise than others.
+    func isOwn(_ process: Int32) -> Bool {
         let own = self.process.load(ordering: .relaxed)
-        return (own != 0 && own == process) || isOfAnother(process)
+        return own != 0 && own == process
     }
 
-    /// What the process is to see.
+    /// Whether it is the announcing process, before anything is changed.
+    ///
+    /// - Throws: `cancelled` for one of another worker.
+    func isAnnouncing(_ process: Int32) throws(CloudFSError) -> Bool {
+        if isOwn(process) { return true }
+        if isOfAnother(process) { throw Self.refusal }
+        return false
+    }
+
+    /// What the announcing process is to see.
     ///
     /// - Parameter isThere: Whether something has the name by now.
     func sight(of place: WatchEvent.Place, isThere: Bool) -> Sight {
-        state.withLock { state in
+        guard place.folder != .root || place.name != .announcing else {
+            return .former(isFolder: false)
+        }
+        return state.withLock { state in
             switch state.expected[place] {
             case .appeared: return isThere ? .nothing : .truth
             case .vanished(let isFolder):

@@ -20,48 +20,58 @@ package enum Announcer {
     /// How long such a process lives at most.
     static let limit = Duration.seconds(10)
     /// Most events of one process.
-    static let mostEvents = 256
+    private static let mostEvents = 256
     /// Most bytes that one is given, which a pipe takes at once.
     private static let mostBytes = 60 << 10
+    /// PATH_MAX, with the NUL: of longer paths the kernel takes none.
+    private static let longestPath = 4_096
+    private static let program = "/proc/self/exe"
 
     /// Waits until it is done, or took too long.
     ///
     /// - Parameters:
-    ///   - events: With the names of each one's folder, from the drive's root down.
+    ///   - events: With the names of each one's folder, from the drive's root down; at least one.
     ///   - begun: Called with the process before it makes any call.
+    /// - Returns: How many of the first were announced, or never can be.
     static func announce(
         _ events: [(event: WatchEvent, folder: [[UInt8]])],
         on drive: Drive,
         begun: @escaping @Sendable (pid_t) -> Void
-    ) throws(ChildRun.Failure) {
+    ) throws(ChildRun.Failure) -> Int {
         var words: [UInt8] = []
-        for (event, folder) in events {
+        var count = 0
+        for (event, folder) in events.prefix(mostEvents) {
             let word = self.words(for: event, in: folder)
             guard words.count + word.count <= mostBytes else { break }
             words += word
+            count += 1
         }
         var run = ChildRun(
-            words: ["/proc/self/exe", flag, drive.mountpoint, drive.device],
+            words: [program, flag, drive.mountpoint, drive.device],
             environment: [:],
             limit: limit
         )
         run.input = ChildRun.Input(bytes: words, begun: begun)
         _ = try run.output()
+        return count
     }
 
-    /// Whether a process is one, of this worker or another.
+    /// Whether a process is one, of this worker or another: nothing else is called so.
     static func isOne(_ process: Int32) -> Bool {
         guard let text = ProcessTree.text(of: "/proc/\(process)/cmdline") else { return false }
         let words = text.split(separator: 0, maxSplits: 2)
-        return words.count > 1 && words[1].elementsEqual(flag.utf8)
+        return words.count > 1 && words[0].elementsEqual(program.utf8)
+            && words[1].elementsEqual(flag.utf8)
     }
 
     // MARK: - Words
 
-    /// One letter, the number of the folder, its path, and the name; each with a NUL behind it,
-    /// which no name can have.
+    /// One letter, the number of the folder, its path, and the name, each with a NUL behind it.
+    ///
+    /// No name can have one. Nothing for a folder that no path leads to.
     private static func words(for event: WatchEvent, in folder: [[UInt8]]) -> [UInt8] {
         let path = [UInt8](folder.joined(separator: [UInt8(ascii: "/")]))
+        guard path.count < longestPath else { return [] }
         let number = Array("\(event.place.folder)".utf8)
         return [letter(for: event.kind), 0] + number + [0] + path + [0] + event.place.name.bytes
             + [0]
@@ -87,7 +97,7 @@ package enum Announcer {
     /// What fails is left: the drive may be unmounted by now, a folder not be writable, or a
     /// program have looked at what has appeared.
     package static func run(_ arguments: [String]) {
-        // Neither outlives who answers it: what comes late would be refused, and told nobody.
+        // It must not outlive the worker that knows it.
         guard arguments.count == 2, clinux_die_with_parent() == 0 else { return }
         alarm(UInt32(limit.components.seconds))
         var words = standardInput().split(separator: 0, omittingEmptySubsequences: false)[...]
@@ -95,7 +105,8 @@ package enum Announcer {
         guard root >= 0 else { return }
         var status = stat()
         guard fstat(root, &status) == 0,
-            InotifyWatches.number(of: arguments[1]) == Self.kernelNumber(of: status.st_dev)
+            InotifyWatches.number(of: arguments[1]) == Self.kernelNumber(of: status.st_dev),
+            isKnown(in: root)
         else { return }
         while words.count > 4 {
             let (letter, number) = (words[words.startIndex].first, words[words.startIndex + 1])
@@ -113,6 +124,17 @@ package enum Announcer {
                 if let name = name.baseAddress { call(letter, name, in: folder) }
             }
         }
+    }
+
+    /// Whether the drive answers this process as the one that announces.
+    ///
+    /// If it does not, as in another PID namespace, or when another worker answers by now, the
+    /// calls would be real ones.
+    private static func isKnown(in root: Int32) -> Bool {
+        var status = stat()
+        let name = (ItemName.announcing.bytes + [0]).map { CChar(bitPattern: $0) }
+        return fstatat(root, name, &status, AT_SYMLINK_NOFOLLOW) == 0
+            && Int64(bitPattern: UInt64(status.st_ino)) == VirtualNode.formerFile.rawValue
     }
 
     private static func call(_ letter: UInt8, _ name: UnsafePointer<CChar>, in folder: Int32) {

@@ -1,8 +1,6 @@
 import Glibc
 
 extension Filesystem {
-    private static let refused = CloudFSError(.cancelled, "what it announces is not so any more")
-
     /// What the announcing process finds under a name; `nil` for any other, and where that is what
     /// everybody finds.
     func announcedLookup(
@@ -10,7 +8,7 @@ extension Filesystem {
         in parent: ItemID,
         process: Int32?
     ) throws(CloudFSError) -> LookupResult? {
-        guard let process, announced.isAnnouncing(process) else { return nil }
+        guard let process, announced.isOwn(process) else { return nil }
         let isThere = try catalog.readFew { try $0.child(name.bytes, of: parent) != nil }
         let place = WatchEvent.Place(folder: parent, name: name)
         switch announced.sight(of: place, isThere: isThere) {
@@ -29,9 +27,9 @@ extension Filesystem {
         in parent: ItemID,
         by caller: Caller
     ) throws(CloudFSError) -> Entry? {
-        guard announced.isAnnouncing(caller.processID) else { return nil }
+        guard try announced.isAnnouncing(caller.processID) else { return nil }
         guard announced.takeMaking(at: WatchEvent.Place(folder: parent, name: name)) else {
-            throw Self.refused
+            throw AnnouncedCalls.refusal
         }
         return entry(try catalog.read { try Self.child(name, of: parent, $0) })
     }
@@ -42,16 +40,16 @@ extension Filesystem {
         from parent: ItemID,
         by caller: Caller
     ) throws(CloudFSError) -> Bool {
-        guard announced.isAnnouncing(caller.processID) else { return false }
+        guard try announced.isAnnouncing(caller.processID) else { return false }
         guard announced.takeRemoval(at: WatchEvent.Place(folder: parent, name: name)) else {
-            throw Self.refused
+            throw AnnouncedCalls.refusal
         }
         return true
     }
 
     /// Whether it is the announcing process that sets times, to what they are.
-    func isAnnouncedChange(by caller: Caller) -> Bool {
-        announced.isAnnouncing(caller.processID)
+    func isAnnouncedChange(by caller: Caller) throws(CloudFSError) -> Bool {
+        try announced.isAnnouncing(caller.processID)
     }
 
     /// What stands for something that is gone, until it is removed once more.
@@ -68,7 +66,8 @@ extension Filesystem {
             accessed: Timestamp(nanoseconds: 0),
             modified: Timestamp(nanoseconds: 0),
             changed: Timestamp(nanoseconds: 0),
-            isCacheable: false
+            // It is never asked for by its number, which says nothing of what is gone.
+            isCacheable: true
         )
     }
 }

@@ -30,7 +30,7 @@ extension Filesystem {
         handle: UInt64?,
         caller: Caller
     ) throws(CloudFSError) -> Attributes {
-        if isAnnouncedChange(by: caller) { return try attributes(of: id, handle: nil) }
+        if try isAnnouncedChange(by: caller) { return try attributes(of: id, handle: nil) }
         try requireWritable()
         try requireNotVirtual(id)
         // What is open for writing is claimed already.

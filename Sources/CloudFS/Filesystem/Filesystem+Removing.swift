@@ -4,33 +4,29 @@ extension Filesystem {
         from parent: ItemID,
         caller: Caller
     ) throws(CloudFSError) {
-        if try isAnnouncedRemoval(name, from: parent, by: caller) { return }
-        try requireWritable()
-        try requireFree(name, in: parent)
-        guard try !isDone(caller.request, to: parent) else { return }
-        let now = clocks.now()
-        let notBefore = notBefore
-        let record = try withClaims(for: caller) { reader in
-            [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
-        } _: { claimed throws(CloudFSError) in
-            try catalog.write { writer in
-                let record = try Self.child(name, of: parent, writer.reader)
-                guard !record.item.isFolder else {
-                    throw CloudFSError(.isDirectory, "\(name) is a folder", item: record.id)
-                }
-                try Self.require(record, among: claimed)
-                try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
-                return record
+        try remove(name, from: parent, caller: caller) { record, _ in
+            guard !record.item.isFolder else {
+                throw CloudFSError(.isDirectory, "\(name) is a folder", item: record.id)
             }
         }
-        didUnlink(record)
-        publishRemoval(of: record, name, from: parent, by: caller)
     }
 
     func removeFolder(
         _ name: ItemName,
         from parent: ItemID,
         caller: Caller
+    ) throws(CloudFSError) {
+        try remove(name, from: parent, caller: caller) { record, reader in
+            try Self.requireFolder(record)
+            try Self.requireEmpty(record, reader)
+        }
+    }
+
+    private func remove(
+        _ name: ItemName,
+        from parent: ItemID,
+        caller: Caller,
+        requiring require: (ItemRecord, CatalogReader) throws -> Void
     ) throws(CloudFSError) {
         if try isAnnouncedRemoval(name, from: parent, by: caller) { return }
         try requireWritable()
@@ -43,8 +39,7 @@ extension Filesystem {
         } _: { claimed throws(CloudFSError) in
             try catalog.write { writer in
                 let record = try Self.child(name, of: parent, writer.reader)
-                try Self.requireFolder(record)
-                try Self.requireEmpty(record, writer.reader)
+                try require(record, writer.reader)
                 try Self.require(record, among: claimed)
                 try writer.unlink(record.id, at: now, notBefore: notBefore, by: caller.request)
                 return record

@@ -7,11 +7,7 @@ import Synchronization
 ///
 /// Nothing is done where nobody watches, which is looked up when something has changed.
 final class WatcherNews: Sendable {
-    private struct State {
-        var changes: OrderedSet<ItemChange> = []
-    }
-
-    private let state = Mutex(State())
+    private let changes = Mutex<OrderedSet<ItemChange>>([])
     private let wake = Signal()
     private let catalog: Catalog
     private let hub: ChangeHub
@@ -48,13 +44,13 @@ final class WatcherNews: Sendable {
 
     /// Something is so now that the kernel did not do; does not block.
     func notice(_ changes: [ItemChange]) {
-        let isNew = state.withLock { state in
-            let before = state.changes.count
+        let isNew = self.changes.withLock { waiting in
+            let before = waiting.count
             for change in changes where change.isSeen {
-                guard state.changes.count < Self.mostChanges else { break }
-                state.changes.append(change)
+                guard waiting.count < Self.mostChanges else { break }
+                waiting.append(change)
             }
-            return state.changes.count > before
+            return waiting.count > before
         }
         if isNew { wake.raise() }
     }
@@ -80,25 +76,23 @@ final class WatcherNews: Sendable {
 
     /// - Returns: How long it took to find out who watches.
     private func tell() async throws -> Duration {
-        let changes = state.withLock { state in
-            defer { state.changes = [] }
-            return state.changes
+        let changes = changes.withLock { waiting in
+            defer { waiting = [] }
+            return waiting
         }
         let began = ContinuousClock.now
         guard let drive = try await pool.engine({ try self.drive() }) else { return .zero }
         let watched = try await pool.engine { InotifyWatches.inodes(onDevice: drive.device) }
         let spent = began.duration(to: .now)
         guard !watched.isEmpty else { return spent }
-        var rest = try await pool.engine { try self.events(of: changes, watched) }[...]
-        while !rest.isEmpty {
-            try await announce(Array(rest.prefix(Announcer.mostEvents)), on: drive)
-            rest = rest.dropFirst(Announcer.mostEvents)
-        }
+        let events = try await pool.engine { try self.events(of: changes, watched) }
+        try await announce(events, on: drive)
         return spent
     }
 
     private func announce(_ events: [WatchEvent], on drive: Announcer.Drive) async throws {
-        // What has been looked at meanwhile would not be made.
+        // What has been looked at meanwhile would not be made. Folders are left: who works in one
+        // would lose the path to it.
         hub.tellAgain(
             events.compactMap { event in
                 guard case .appeared(let kind) = event.kind, kind != .folder else { return nil }
@@ -106,19 +100,22 @@ final class WatcherNews: Sendable {
             }
         )
         await hub.settled()
-        let events = try await pool.engine {
+        var rest = try await pool.engine {
             try self.catalog.read { reader in
                 try events.compactMap { event in
                     try reader.path(of: event.place.folder).map { (event, $0) }
                 }
             }
         }
-        guard !events.isEmpty else { return }
-        try await announcers.engine { [calls] in
-            defer { calls.end() }
-            try Announcer.announce(events, on: drive) { process in
-                calls.begin(events.map(\.0), by: process)
+        while !rest.isEmpty {
+            let events = rest
+            let count = try await announcers.engine { [calls] in
+                defer { calls.end() }
+                return try Announcer.announce(events, on: drive) { process in
+                    calls.begin(events.map(\.0), by: process)
+                }
             }
+            rest.removeFirst(count)
         }
     }
 
@@ -144,22 +141,22 @@ final class WatcherNews: Sendable {
         _ reader: CatalogReader
     ) throws {
         func isWatched(_ id: ItemID) -> Bool { watched.contains(UInt64(bitPattern: id.rawValue)) }
-        switch change {
         // What waits for its place has a name that nobody is to see.
-        case .entryVanished(_, let name, let item, _)
-        where DisplacedName.original(of: name.bytes, item) != nil:
-            return
+        func isHidden(_ name: [UInt8], _ id: ItemID) -> Bool {
+            DisplacedName.original(of: name, id) != nil
+        }
+        switch change {
         case .entryAppeared(let folder, let name):
             if isWatched(folder) { seen.appeared(at: WatchEvent.Place(folder: folder, name: name)) }
-        case .entryVanished(let folder, let name, _, let isFolder):
-            guard isWatched(folder) else { return }
+        case .entryVanished(let folder, let name, let item, let isFolder):
+            guard isWatched(folder), !isHidden(name.bytes, item) else { return }
             seen.vanished(at: WatchEvent.Place(folder: folder, name: name), isFolder: isFolder)
         case .entryReplaced(let folder, let name):
             if isWatched(folder) { seen.written(at: WatchEvent.Place(folder: folder, name: name)) }
         case .attributes(let id), .content(let id):
-            guard let name = try reader.name(of: id), isWatched(id) || isWatched(name.parent) else {
-                return
-            }
+            guard let name = try reader.name(of: id), isWatched(id) || isWatched(name.parent),
+                !isHidden(name.name, id)
+            else { return }
             let place = WatchEvent.Place(folder: name.parent, name: try ItemName(name.name))
             if case .content = change { seen.written(at: place) } else { seen.changed(at: place) }
         case .state, .listed: return

@@ -40,6 +40,9 @@ public struct ItemName: Hashable, Sendable, CustomStringConvertible {
     /// `.cloudfs`, which belongs to CloudFS at the root of every container and drive.
     public static let reserved = ItemName(unchecked: Array(".cloudfs".utf8))
 
+    /// Under which the process that announces finds out whether the drive knows it.
+    static let announcing = ItemName(unchecked: Array(".cloudfs-announcing".utf8))
+
     /// For what has no name of its own.
     static let unnamed = ItemName(unchecked: Array("unnamed".utf8))
 

@@ -40,14 +40,26 @@ struct AnnouncedCallsTests {
         #expect(!calls.takeRemoval(at: place))
     }
 
-    @Test func `only the process itself is answered so, as long as it is there`() {
-        #expect(!calls.isAnnouncing(Self.process))
+    @Test func `only the process itself is answered so, as long as it is there`() throws {
+        #expect(try !calls.isAnnouncing(Self.process))
         begin(.changed)
-        #expect(calls.isAnnouncing(Self.process))
-        #expect(!calls.isAnnouncing(Self.process + 1) && !calls.isAnnouncing(0))
+        #expect(try calls.isAnnouncing(Self.process))
+        for other in [Self.process + 1, 0] { #expect(try !calls.isAnnouncing(other)) }
         calls.end()
-        #expect(!calls.isAnnouncing(Self.process) && !calls.isAnnouncing(0))
+        for any in [Self.process, 0] { #expect(try !calls.isAnnouncing(any)) }
         #expect(calls.sight(of: place, isThere: false) == .truth)
+    }
+
+    @Test func `one of another worker is refused, and told nothing`() throws {
+        let calls = AnnouncedCalls { $0 == Self.process }
+        let error = #expect(throws: CloudFSError.self) { try calls.isAnnouncing(Self.process) }
+        #expect(error?.code == .cancelled)
+        #expect(!calls.isOwn(Self.process))
+        #expect(try !calls.isAnnouncing(Self.process + 1))
+    }
+
+    @Test func `programs that are called alike are not taken for one`() {
+        #expect(!Announcer.isOne(getpid()) && !Announcer.isOne(0))
     }
 
     @Test func `what happened in one place is one event`() throws {
