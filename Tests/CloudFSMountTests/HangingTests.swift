@@ -56,6 +56,30 @@ struct HangingTests {
         }
     }
 
+    /// The kernel drops what it kept of a file before it opens it again, and waits for reads.
+    @Test func `a file that a program waits for is used by others without waiting`() async throws {
+        try await Self.with(readTimeout: "60s") { drive in
+            _ = try drive.start("exec cat absent5 > /dev/null")
+            try await eventually("it is reading") {
+                try await drive.state("absent5") == "downloading"
+            }
+            try await drive.python(
+                """
+                begin = time.monotonic()
+                for flags in [os.O_RDONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND]:
+                    file = os.open("absent5", flags)
+                    assert os.fstat(file).st_size == 200000
+                    os.close(file)
+                os.rename("absent5", "moved")
+                with open("moved", "w") as file: file.write("new")
+                assert open("moved").read() == "new"
+                os.remove("moved")
+                assert time.monotonic() - begin < 3
+                """
+            )
+        }
+    }
+
     @Test(arguments: [Int32(2), 15, 9])
     func `a signal ends a blocked reader at once`(signal: Int32) async throws {
         try await Self.with(readTimeout: "60s") { drive in

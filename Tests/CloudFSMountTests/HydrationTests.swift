@@ -69,6 +69,48 @@ struct HydrationTests {
         }
     }
 
+    /// The drive has looked up which bytes are absent, and is slow to write them.
+    ///
+    /// Nobody reads the pages that are changed: the kernel would let the change wait. They come
+    /// with those that somebody reads, as the file is small.
+    @Test(
+        .onMounts,
+        arguments: [
+            ("os.pwrite(file, b'mine', 50000)", "base[:50000] + b'mine' + base[50004:]"),
+            (
+                "os.truncate('file', 50000); os.truncate('file', 55000)",
+                "base[:50000] + bytes(5000)"
+            ),
+            ("os.truncate('file', 0); os.pwrite(file, b'mine', 2)", "bytes(2) + b'mine'"),
+        ]
+    )
+    func `what is changed while bytes arrive stays as it was changed`(
+        change: String,
+        outcome: String
+    ) async throws {
+        var options = TestMount.Options()
+        options.environment = ["CLOUDFS_FAULTS": "hydrate.chosen=delay:1500"]
+        try await TestDrive.with(
+            options: options,
+            prepare: Filling { try $0.write("file", Self.bytes(60_000)) }
+        ) { drive in
+            _ = try drive.start("head -c 4096 file")
+            try await eventually("the first bytes came") { try await drive.fetched().bytes > 0 }
+            try await drive.python(
+                """
+                import time
+                base = open(cloud + "/file", "rb").read()
+                file = os.open("file", os.O_RDWR)
+                \(change)
+                os.close(file)
+                wanted = \(outcome)
+                assert open("file", "rb").read() == wanted
+                while open(cloud + "/file", "rb").read() != wanted: time.sleep(0.05)
+                """
+            )
+        }
+    }
+
     @Test(.onMounts)
     func `a small file comes whole with its first read`() async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("small", Self.bytes(60_000)) }) {

@@ -48,7 +48,11 @@ extension Filesystem {
         if let desktop, process.map({ !programs.program(of: $0).isRefused }) ?? true {
             desktop.noticeOpened(id)
         }
-        return OpenedFolder(item: id, handle: handle, keepsCache: files.caches.noteOpened(id))
+        return OpenedFolder(
+            item: id,
+            handle: handle,
+            keepsCache: files.caches.noteOpened(id, by: handle)
+        )
     }
 
     /// What reading an open folder gives, at once if that takes no time.
@@ -131,7 +135,7 @@ extension Filesystem {
     }
 
     func releaseFolder(_ handle: UInt64) {
-        if let folder = handles.removeFolder(handle) { files.caches.noteClosed(folder) }
+        if let folder = handles.removeFolder(handle) { files.caches.noteUsed(folder, by: handle) }
     }
 
     func synchronizeFolder(_ id: ItemID, dataOnly: Bool) throws(CloudFSError) {

@@ -150,7 +150,7 @@ extension Filesystem {
             return OpenedFile(
                 item: file.id,
                 handle: handle.number,
-                keepsCache: backing == nil && files.caches.noteOpened(file.id),
+                keepsCache: backing == nil && files.caches.noteOpened(file.id, by: handle.number),
                 backing: backing
             )
         } catch {
@@ -334,7 +334,7 @@ extension Filesystem {
         let file = handle.file
         store(file) { try FaultPoint.closeBegun.pass() }
         unlockAll(through: handle)
-        files.caches.noteClosed(file.id)
+        files.caches.noteUsed(file.id, by: handle.number)
         forgetHandle(of: file, flags: handle.flags)
         conceal(file)
         handle.claim?.end()

@@ -15,6 +15,8 @@ extension Filesystem {
     ) throws(CloudFSError) -> Answer<ReadSource> {
         let handle = try handles.file(number)
         guard handle.isReadable else { throw Self.badMode(handle) }
+        // Else whoever opens the file next would wait for this read, in the kernel.
+        if handle.noteRead() { files.caches.noteUsed(handle.file.id, by: number) }
         let (source, presence) = try source(handle.file, offset, count)
         if presence == .complete { return .ready(source) }
         let program = programs.program(of: thread, openedBy: handle.opener)

@@ -57,6 +57,7 @@ final class FileHandle: Sendable {
     let claim: Claim?
     /// The thread that opened it.
     let opener: Int32
+    private let hasRead = Atomic(false)
     private let hasWaited = Atomic(false)
 
     init(number: UInt64, file: OpenFile, flags: Int32, claim: Claim?, opener: Int32) {
@@ -69,6 +70,13 @@ final class FileHandle: Sendable {
 
     var isWritable: Bool { OpenFlags.isWritable(flags) }
     var isReadable: Bool { OpenFlags.isReadable(flags) }
+
+    /// Notes a read.
+    ///
+    /// - Returns: Whether it is the first one.
+    func noteRead() -> Bool {
+        !hasRead.load(ordering: .relaxed) && !hasRead.exchange(true, ordering: .relaxed)
+    }
 
     /// Notes that a read has to wait for bytes.
     ///

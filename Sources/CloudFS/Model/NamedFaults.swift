@@ -30,6 +30,8 @@ extension FaultPoint {
     static let discardDurable = FaultPoint("discard.durable")
     /// Discarded content is unlinked; the catalog still lists it.
     static let discardUnlinked = FaultPoint("discard.unlinked")
+    /// Which bytes of an answer are absent here is looked up; none of them is written.
+    static let hydrateChosen = FaultPoint("hydrate.chosen")
     /// All of a file is flushed; the catalog does not call it resident.
     static let hydrateFlushed = FaultPoint("hydrate.flushed")
     /// The catalog calls a file resident; nobody was told.
@@ -80,8 +82,9 @@ extension FaultPoint {
     /// All of them.
     static let named: [FaultPoint] = [
         createFiled, contentMade, writeMarked, flushTimed, flushStored, closeBegun, syncFlushed,
-        replaceSwitched, unlinkNamed, discardDurable, discardUnlinked, hydrateFlushed,
-        hydrateStored, evictDropped, packagePacked, packageUnpacked, uploadSnapshot, uploadStaged,
+        replaceSwitched, unlinkNamed, discardDurable, discardUnlinked, hydrateChosen,
+        hydrateFlushed, hydrateStored, evictDropped, packagePacked, packageUnpacked, uploadSnapshot,
+        uploadStaged,
         uploadSent, uploadStored,
         createSent, moveSent, metadataSent, deleteSent, applyPage, applyContent, notifyTaken,
         recoverySettled, recoveryErased,

@@ -88,7 +88,8 @@ extension Hydrator {
         guard let content else { return false }
         if !isFlushed { try content.synchronize() }
         try FaultPoint.hydrateFlushed.pass()
-        return try file.state.withLock { state throws(CloudFSError) -> Bool in
+        // From then on programs write without asking who else does.
+        return try file.change { state throws(CloudFSError) -> Bool in
             guard state.plan?.isComplete == true, state.content === content else { return false }
             let allocated = try content.facts().allocated
             let generation = state.generation

@@ -12,7 +12,7 @@ final class Hydrator: Sendable {
     let hub: ChangeHub
     private let mutations: RemoteMutations
     private let evictor: Evictor
-    private let programs: ReadingPrograms
+    let programs: ReadingPrograms
     let connection: Connection
     let logger: Logger
     /// Files that are all here, which the catalog does not know yet.
@@ -20,7 +20,7 @@ final class Hydrator: Sendable {
     /// Files that somebody waits for.
     let watched = Mutex(WatchedFiles())
     let held = Mutex(HeldFiles())
-    private let counters = Mutex(FetchCounters())
+    let counters = Mutex(FetchCounters())
     private let onNews: @Sendable (ItemID, News) -> Void
 
     /// What a fetch told beside the bytes.
@@ -346,37 +346,6 @@ final class Hydrator: Sendable {
             self.perform(actions, on: file)
         }
         if let item { onNews(file.id, .details(item)) }
-    }
-
-    /// Puts a piece of an answer where bytes are still absent.
-    private func fill(
-        _ request: HydrationPlan.RequestID,
-        _ generation: Int64,
-        _ offset: Int64,
-        _ bytes: [UInt8],
-        of file: OpenFile
-    ) throws(CloudFSError) -> [HydrationPlan.Action] {
-        counters.withLock { $0.bytes += Int64(bytes.count) }
-        return try file.state.withLock { state throws(CloudFSError) in
-            if let asker = state.asker {
-                programs.activity.noteBytes(bytes.count, for: asker, at: files.clocks.now())
-            }
-            guard state.generation == generation, let content = state.content,
-                let plan = state.plan
-            else { throw CloudFSError(.cancelled, "the content was replaced", item: file.id) }
-            let range = offset..<offset + Int64(bytes.count)
-            for part in plan.wanted(of: range, for: request) {
-                // The tail of a file that was cut meanwhile is not wanted, nor is any of it
-                // present.
-                let lower = Int(part.lowerBound - offset)
-                let upper = Int(part.upperBound - offset)
-                try content.write(bytes[lower..<upper], at: part.lowerBound)
-                state.unstoredBytes += Int64(part.count)
-            }
-            // After a crash the content of what was changed here tells when that was.
-            if state.isDirty { try content.setModified(state.modified) }
-            return files.handle(.delivered(request, range), &state, files.clocks.elapsed())
-        }
     }
 
     private func finish(

@@ -7,31 +7,41 @@ import Synchronization
 /// changed is not kept over the next open.
 final class KernelCaches: Sendable {
     private enum State {
-        /// An open was answered, but the kernel may not have dropped what it kept before.
-        case opening
+        /// Opens were answered, the first of them with this handle, but the kernel may not have
+        /// dropped what it kept before.
+        case opening(UInt64)
         case kept
     }
 
     private let states = Mutex<[ItemID: State]>([:])
-    /// How many items are remembered, some 16 bytes each.
+    /// How many items are remembered, some 24 bytes each.
     private static let capacity = 200_000
 
     /// Notes that an item is opened, after which the kernel keeps what it reads.
     ///
+    /// What is not kept the kernel drops before the open returns, and waits for reads of it that
+    /// are under way.
+    ///
+    /// - Parameter handle: Later ones have greater numbers.
     /// - Returns: Whether what it kept before is right.
-    func noteOpened(_ id: ItemID) -> Bool {
+    func noteOpened(_ id: ItemID, by handle: UInt64) -> Bool {
         states.withLock { states in
-            if let state = states[id] { return state == .kept }
-            if states.count >= Self.capacity { states.removeAll() }
-            states[id] = .opening
-            return false
+            switch states[id] {
+            case .kept: return true
+            case .opening: return false
+            case nil:
+                if states.count >= Self.capacity { states.removeAll() }
+                states[id] = .opening(handle)
+                return false
+            }
         }
     }
 
-    /// Notes that a handle was closed: the kernel acted on the answer to its open long ago.
-    func noteClosed(_ id: ItemID) {
+    /// Notes that a handle was used, or closed: the kernel acted on the answer to its open.
+    func noteUsed(_ id: ItemID, by handle: UInt64) {
         states.withLock { states in
-            if states[id] != nil { states[id] = .kept }
+            guard case .opening(let first) = states[id], handle >= first else { return }
+            states[id] = .kept
         }
     }
 

@@ -2,17 +2,31 @@ import Synchronization
 
 /// The live state of one file's content: shared by all its handles and by the engine.
 ///
-/// It exists while somebody uses the content. Everything that reads, fills, changes or replaces
-/// content holds `state` while it does, so that no two versions ever mix.
+/// It exists while somebody uses the content. Everything that reads, changes or replaces content
+/// holds `state` while it does, so that no two versions ever mix. Who fills absent bytes shares
+/// `filling` while they are written, and holds `state` only before and after; who changes what may
+/// be being filled keeps them out, by `change`.
+///
+/// Lock order: `filling`, then `state`.
 ///
 /// - Invariant: `plan` is `nil` exactly when the file is resident.
 final class OpenFile: Sendable {
     let id: ItemID
     let state: Mutex<State>
+    /// Held by those whose bytes of the cloud are on their way to the content file.
+    let filling = SharedLock()
 
     init(id: ItemID, state: consuming State = State()) {
         self.id = id
         self.state = Mutex(state)
+    }
+
+    /// Changes the content while no bytes of the cloud are on their way to it: none land on top of
+    /// newer ones, or behind a new end.
+    func change<Value, Failure: Error>(
+        _ body: (inout State) throws(Failure) -> sending Value
+    ) throws(Failure) -> Value {
+        try filling.alone { () throws(Failure) in try state.withLock(body) }
     }
 
     /// The package that the file is in, or that it is in none; `nil` where nobody can tell without

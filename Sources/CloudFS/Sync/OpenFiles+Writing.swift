@@ -32,8 +32,7 @@ extension OpenFiles {
 
     /// Writes through `receive`, which moves the bytes and says how many.
     ///
-    /// A file that is being filled is held locked meanwhile, so that no late answer of the cloud
-    /// lands on top of newer bytes.
+    /// A file that is being filled is held locked meanwhile, so that its plan and its bytes agree.
     ///
     /// - Parameter place: Where to write, when the file ends at what it is given.
     func write(
@@ -42,7 +41,7 @@ extension OpenFiles {
         count: Int,
         receive: (ContentFile, Int64, Int) throws(CloudFSError) -> Int
     ) throws(CloudFSError) -> (written: Int, actions: [HydrationPlan.Action]) {
-        let begun = try file.state.withLock { state throws(CloudFSError) -> BegunWrite in
+        let begun = try file.change { state throws(CloudFSError) -> BegunWrite in
             // From the mark on, until it is written or counted, nobody may take it for clean.
             let content = try prepareToWrite(&state, file.id)
             let offset = place(state.size)
@@ -119,7 +118,7 @@ extension OpenFiles {
             size == 0 ? try endMapped(&state, file.id) : false
         }
         if hasEnded { try release(file) }
-        return try file.state.withLock {
+        return try file.change {
             state throws(CloudFSError) -> [HydrationPlan.Action] in
             // Who reaches the content directly would go on with what was dropped.
             let isExposed = state.backing != nil || state.direct != nil
@@ -211,7 +210,7 @@ extension OpenFiles {
         offset: Int64,
         count: Int64
     ) throws(CloudFSError) -> [HydrationPlan.Action] {
-        try file.state.withLock { state throws(CloudFSError) in
+        try file.change { state throws(CloudFSError) in
             let content = try content(of: &state, file.id)
             try observe(&state, file.id)
             try markDirty(&state, file.id)

@@ -2,7 +2,7 @@ import Synchronization
 
 /// All files whose content is in use, and what it takes to use it.
 ///
-/// Lock order: a file's `state`, then the catalog. Never the other way round, and never two files.
+/// Lock order: a file's locks, then the catalog. Never the other way round, and never two files.
 final class OpenFiles: Sendable {
     let catalog: Catalog
     let store: ContentStore

@@ -7,8 +7,8 @@ import Testing
     private let other = ItemID(8)
 
     private func use(_ id: ItemID, of caches: KernelCaches) -> Bool {
-        defer { caches.noteClosed(id) }
-        return caches.noteOpened(id)
+        defer { caches.noteUsed(id, by: 1) }
+        return caches.noteOpened(id, by: 1)
     }
 
     @Test func `what the kernel kept is right from the second use until a change`() {
@@ -22,15 +22,24 @@ import Testing
         #expect(use(id, of: caches))
     }
 
-    @Test func `nothing is kept before a first handle was closed, or if it changed meanwhile`() {
+    @Test func `nothing is kept before a first handle was used`() {
         let caches = KernelCaches()
-        #expect(!caches.noteOpened(id))
-        #expect(!caches.noteOpened(id))
+        #expect(!caches.noteOpened(id, by: 1))
+        #expect(!caches.noteOpened(id, by: 2))
+        caches.noteUsed(id, by: 1)
+        #expect(caches.noteOpened(id, by: 3))
+    }
+
+    @Test func `a handle from before a change tells nothing of those after it`() {
+        let caches = KernelCaches()
+        _ = caches.noteOpened(id, by: 1)
         caches.noteChanged(id)
-        caches.noteClosed(id)
-        #expect(!caches.noteOpened(id))
-        caches.noteClosed(id)
-        #expect(caches.noteOpened(id))
+        caches.noteUsed(id, by: 1)
+        #expect(!caches.noteOpened(id, by: 2))
+        caches.noteUsed(id, by: 1)
+        #expect(!caches.noteOpened(id, by: 3))
+        caches.noteUsed(id, by: 3)
+        #expect(caches.noteOpened(id, by: 4))
     }
 
     @Test func `a folder is not kept when a name in it came, went or changed`() throws {
@@ -44,8 +53,8 @@ import Testing
             _ = use(id, of: caches)
             _ = use(other, of: caches)
             caches.noteChanged([change])
-            #expect(!caches.noteOpened(id))
-            #expect(caches.noteOpened(other))
+            #expect(!caches.noteOpened(id, by: 2))
+            #expect(caches.noteOpened(other, by: 2))
         }
     }
 }

@@ -14,10 +14,10 @@ import Testing
         }
         let file = try fixture.files.acquire(id)
         file.state.withLock { state in
-            _ = fixture.files.caches.noteOpened(id)
-            fixture.files.caches.noteClosed(id)
+            _ = fixture.files.caches.noteOpened(id, by: 1)
+            fixture.files.caches.noteUsed(id, by: 1)
             _ = fixture.files.reload(&state, id)
-            #expect(!fixture.files.caches.noteOpened(id))
+            #expect(!fixture.files.caches.noteOpened(id, by: 1))
         }
         try fixture.files.release(file)
     }

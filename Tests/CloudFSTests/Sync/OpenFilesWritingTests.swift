@@ -1,3 +1,5 @@
+import Dispatch
+import Foundation
 import GRDB
 import Testing
 
@@ -81,6 +83,26 @@ import Testing
         try files.release(file)
     }
 
+    /// Bytes of the cloud that were chosen before would land on top of what is changed now.
+    @Test(arguments: ["write", "truncate", "allocate", "empty"])
+    func `a change waits for bytes of the cloud that are on their way`(change: String) throws {
+        let partial = try PartialFile(in: fixture)
+        let file = try files.acquire(partial.id)
+        let (isBegun, isDone) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let isChangedMeanwhile = file.filling.shared {
+            Thread.detachNewThread {
+                isBegun.signal()
+                do { try make(change, file) } catch { Issue.record("\(change) failed: \(error)") }
+                isDone.signal()
+            }
+            isBegun.wait()
+            return isDone.wait(timeout: .now() + .milliseconds(200)) == .success
+        }
+        #expect(!isChangedMeanwhile)
+        if !isChangedMeanwhile { isDone.wait() }
+        try files.release(file)
+    }
+
     // MARK: - The catalog fails
 
     private func withFailingRanges(_ body: () throws -> Void) throws {
@@ -108,26 +130,30 @@ import Testing
         let range = PartialFile.absent
         let reader = file.read(range.lowerBound..<range.lowerBound + 4, in: files)
         #expect(!reader.actions.contains(.wake(reader.waiter, failure: nil)))
-        let make = {
-            switch change {
-            case "write": try write(file, at: range.lowerBound)
-            case "truncate": _ = try files.truncate(file, to: range.lowerBound)
-            default:
-                _ = try files.allocate(
-                    file,
-                    mode: .zeroRangeKeepSize,
-                    offset: range.lowerBound,
-                    count: Int64(range.count)
-                )
-            }
-        }
-        try withFailingRanges { #expect(throws: CloudFSError.self) { try make() } }
+        try withFailingRanges { #expect(throws: CloudFSError.self) { try make(change, file) } }
         #expect(isWaiting(reader.waiter, file))
         // With the next event, or when it is done again.
-        if change != "truncate" { try make() }
+        if change != "truncate" { try make(change, file) }
         _ = file.state.withLock { files.handle(.tick, &$0, files.clocks.elapsed()) }
         #expect(!isWaiting(reader.waiter, file))
         try files.release(file)
+    }
+
+    /// Changes absent bytes of a `PartialFile`.
+    private func make(_ change: String, _ file: OpenFile) throws {
+        let range = PartialFile.absent
+        switch change {
+        case "write": try write(file, at: range.lowerBound)
+        case "truncate": _ = try files.truncate(file, to: range.lowerBound)
+        case "empty": _ = try files.truncate(file, to: 0)
+        default:
+            _ = try files.allocate(
+                file,
+                mode: .zeroRangeKeepSize,
+                offset: range.lowerBound,
+                count: Int64(range.count)
+            )
+        }
     }
 
     private func isWaiting(_ waiter: HydrationPlan.WaiterID, _ file: OpenFile) -> Bool {
