@@ -1,4 +1,5 @@
 public import CloudFS
+public import NIOCore
 import Synchronization
 
 /// A provider that a test can hang, break, disconnect and count.
@@ -245,7 +246,7 @@ extension FaultyProvider {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         try await request(.fetch) { () async throws(CloudFSError) in
@@ -259,7 +260,7 @@ extension FaultyProvider {
                     throw CloudFSError(.cancelled, "cancelled at a faulty provider")
                 }
                 if isOffline { throw CloudFSError(.offline, "a faulty provider is offline") }
-                state.withLock { $0.fetchedByteCount += Int64(bytes.count) }
+                state.withLock { $0.fetchedByteCount += Int64(bytes.readableBytes) }
                 try await deliver(offset, bytes)
             }
         }

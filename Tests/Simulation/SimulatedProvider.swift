@@ -1,5 +1,6 @@
 import Crypto
 import Glibc
+import NIOCore
 import Synchronization
 
 @testable import CloudFS
@@ -177,7 +178,7 @@ final class SimulatedProvider: CloudProvider {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let what = "fetch \(path) \(range) of \(version.content)"
@@ -197,7 +198,10 @@ final class SimulatedProvider: CloudProvider {
                 }
             }
             let end = min(start + pieceCount, length)
-            try await deliver(range.lowerBound + Int64(start), Array(bytes[start..<end]))
+            try await deliver(
+                range.lowerBound + Int64(start),
+                ByteBuffer(bytes: bytes[start..<end])
+            )
         }
         return nil
     }

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import NIOCore
 
 /// One file of the content store: an open descriptor of the bytes of one generation of an item.
 ///
@@ -74,20 +75,37 @@ final class ContentFile: Sendable {
 
     /// Writes all of `bytes` at `offset`.
     func write(_ bytes: ArraySlice<UInt8>, at offset: Int64) throws(CloudFSError) {
+        guard bytes.withUnsafeBytes({ write($0, at: offset) }) else { throw Self.failure("write") }
+    }
+
+    /// Writes `count` of the readable bytes of `bytes`, from the `start`th on, at `offset`.
+    func write(
+        _ bytes: ByteBuffer,
+        from start: Int,
+        count: Int,
+        at offset: Int64
+    ) throws(CloudFSError) {
+        let isWritten = bytes.withUnsafeReadableBytes { bytes in
+            write(UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]), at: offset)
+        }
+        guard isWritten else { throw Self.failure("write") }
+    }
+
+    /// - Returns: Whether all was written; else `errno` tells why not.
+    private func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) -> Bool {
         var written = 0
         while written < bytes.count {
-            let result = bytes.withUnsafeBytes { buffer in
-                pwrite(
-                    descriptor,
-                    buffer.baseAddress.map { $0 + written },
-                    bytes.count - written,
-                    off_t(offset) + off_t(written)
-                )
-            }
+            let result = pwrite(
+                descriptor,
+                bytes.baseAddress.map { $0 + written },
+                bytes.count - written,
+                off_t(offset) + off_t(written)
+            )
             if result < 0, errno == EINTR { continue }
-            guard result > 0 else { throw Self.failure("write") }
+            guard result > 0 else { return false }
             written += result
         }
+        return true
     }
 
     /// Puts the descriptor's own position at the beginning, for readers that follow it.

@@ -1,3 +1,5 @@
+public import NIOCore
+
 /// What a provider can do beyond the least that every one must.
 public struct ProviderCapabilities: OptionSet, Sendable {
     public let rawValue: UInt32
@@ -197,7 +199,7 @@ public protocol CloudProvider: Sendable {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem?
 

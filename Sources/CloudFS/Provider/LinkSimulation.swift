@@ -1,3 +1,4 @@
+public import NIOCore
 import Synchronization
 
 /// What a network is like: for demonstrations and tests on one machine.
@@ -56,20 +57,20 @@ public final class SimulatedLink: ProviderLayer {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let connection = try await open(byteCount: Int64(range.count))
         let item = try await base.fetch(path, range: range, version: version) {
             offset,
             bytes async throws(CloudFSError) in
-            var start = 0
-            while start < bytes.count {
-                let end = min(start + Self.pieceByteCount, bytes.count)
-                try await connection.pass(end - start)
-                let piece = start == 0 && end == bytes.count ? bytes : Array(bytes[start..<end])
-                try await deliver(offset + Int64(start), piece)
-                start = end
+            var (offset, bytes) = (offset, bytes)
+            while let piece = bytes.readSlice(
+                length: min(Self.pieceByteCount, bytes.readableBytes)
+            ), piece.readableBytes > 0 {
+                try await connection.pass(piece.readableBytes)
+                try await deliver(offset, piece)
+                offset += Int64(piece.readableBytes)
             }
         }
         try connection.finish()

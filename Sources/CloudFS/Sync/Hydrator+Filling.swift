@@ -1,3 +1,5 @@
+import NIOCore
+
 /// Pieces of answers on their way to the disk.
 extension Hydrator {
     /// Puts a piece of an answer where bytes are still absent.
@@ -7,18 +9,17 @@ extension Hydrator {
         _ request: HydrationPlan.RequestID,
         _ generation: Int64,
         _ offset: Int64,
-        _ bytes: [UInt8],
+        _ bytes: ByteBuffer,
         of file: OpenFile
     ) throws(CloudFSError) -> [HydrationPlan.Action] {
-        counters.withLock { $0.bytes += Int64(bytes.count) }
-        let range = offset..<offset + Int64(bytes.count)
+        counters.withLock { $0.bytes += Int64(bytes.readableBytes) }
+        let range = offset..<offset + Int64(bytes.readableBytes)
         return try file.filling.shared { () throws(CloudFSError) in
             let (content, parts) = try wanted(range, request, generation, of: file)
             try FaultPoint.hydrateChosen.pass()
             for part in parts {
-                let lower = Int(part.lowerBound - offset)
-                let upper = Int(part.upperBound - offset)
-                try content.write(bytes[lower..<upper], at: part.lowerBound)
+                let start = Int(part.lowerBound - offset)
+                try content.write(bytes, from: start, count: part.count, at: part.lowerBound)
             }
             return try file.state.withLock { state throws(CloudFSError) in
                 // The content may have been dropped meanwhile, and another plan been made.

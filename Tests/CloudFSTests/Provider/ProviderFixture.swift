@@ -1,6 +1,7 @@
 import CloudFSTestSupport
 import Foundation
 import Glibc
+import NIOCore
 import Testing
 
 @testable import CloudFS
@@ -231,11 +232,11 @@ private actor Collected {
         next = start
     }
 
-    func add(_ offset: Int64, _ piece: [UInt8]) {
+    func add(_ offset: Int64, _ piece: ByteBuffer) {
         #expect(offset == next)
-        #expect(piece.count <= 1 << 20)
-        next += Int64(piece.count)
-        bytes += piece
+        #expect(piece.readableBytes <= 1 << 20)
+        next += Int64(piece.readableBytes)
+        bytes += piece.readableBytesView
     }
 }
 

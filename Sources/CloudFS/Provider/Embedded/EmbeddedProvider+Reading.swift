@@ -1,6 +1,7 @@
 import CLinux
 import Crypto
 import Glibc
+public import NIOCore
 
 /// Items, listings and bytes.
 extension EmbeddedProvider {
@@ -31,7 +32,7 @@ extension EmbeddedProvider {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let file = try await openVersion(version, of: path)
@@ -55,7 +56,7 @@ extension EmbeddedProvider {
                 }
             }
             try await deliver(start, bytes)
-            offset += Int64(bytes.count)
+            offset += Int64(bytes.readableBytes)
         }
         return nil
     }
@@ -76,7 +77,9 @@ extension EmbeddedProvider {
                 var offset = start
                 for _ in 0..<8 where offset < file.status.size {
                     let count = min(Int64(Self.pieceByteCount), file.status.size - offset)
-                    hash.update(data: try file.read(Int(count), at: offset))
+                    try file.read(Int(count), at: offset).withUnsafeReadableBytes {
+                        hash.update(bufferPointer: $0)
+                    }
                     offset += count
                 }
                 return (hash, offset)
@@ -130,30 +133,27 @@ private struct EmbeddedVersionReader: Sendable {
     let path: RemotePath
 
     /// Reads `count` bytes, all of which must be there.
-    func read(_ count: Int, at offset: Int64) throws -> [UInt8] {
-        var failure: EmbeddedFailure?
-        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
-            while filled < count {
-                do throws(EmbeddedFailure) {
-                    let added = try EmbeddedSystem.check("pread") {
-                        pread(
-                            file.rawValue,
-                            buffer.baseAddress?.advanced(by: filled),
-                            count - filled,
-                            off_t(offset) + off_t(filled)
-                        )
-                    }
-                    if added == 0 { return }
-                    filled += added
-                } catch {
-                    failure = error
-                    return
+    func read(_ count: Int, at offset: Int64) throws -> ByteBuffer {
+        var bytes = ByteBufferAllocator().buffer(capacity: count)
+        while bytes.readableBytes < count {
+            let filled = bytes.readableBytes
+            let added = try EmbeddedSystem.check("pread") {
+                var result = 0
+                bytes.writeWithUnsafeMutableBytes(minimumWritableBytes: count - filled) { space in
+                    result = pread(
+                        file.rawValue,
+                        space.baseAddress,
+                        count - filled,
+                        off_t(offset) + off_t(filled)
+                    )
+                    return max(result, 0)
                 }
+                return result
             }
+            if added == 0 { break }
         }
-        if let failure { throw failure }
         // After the bytes: a write that came between is seen here, and the piece is not used.
-        guard bytes.count == count, try status.again(file).version == status.version else {
+        guard bytes.readableBytes == count, try status.again(file).version == status.version else {
             throw EmbeddedProvider.changed(path)
         }
         return bytes

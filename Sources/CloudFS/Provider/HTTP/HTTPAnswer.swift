@@ -18,6 +18,8 @@ final class HTTPAnswer {
 
     /// How many bytes are gathered before they are handed on, unless they come slowly.
     private static let pieceByteCount = 256 << 10
+    /// So many that came together are handed on as they came.
+    private static let largeByteCount = 64 << 10
 
     init(
         _ response: HTTPClientResponse,
@@ -53,26 +55,29 @@ final class HTTPAnswer {
     /// The next bytes, at most 1 MiB of them; `nil` at the end.
     ///
     /// - Throws: `offline` when the connection breaks before the announced end.
-    func next() async throws(CloudFSError) -> [UInt8]? {
+    func next() async throws(CloudFSError) -> ByteBuffer? {
         if let failure { throw failure }
-        var gathered: [UInt8] = []
+        var gathered = ByteBuffer()
         let begin = ContinuousClock.now
-        while gathered.count < Self.pieceByteCount {
+        while gathered.readableBytes < Self.pieceByteCount {
             let buffer: ByteBuffer?
             do throws(CloudFSError) {
                 buffer = try await nextBuffer()
             } catch {
                 // What came before the connection broke is not asked for again.
-                guard !gathered.isEmpty else { throw error }
+                guard gathered.readableBytes > 0 else { throw error }
                 failure = error
                 break
             }
-            guard let buffer else { break }
-            if gathered.isEmpty { gathered.reserveCapacity(capacity(for: buffer)) }
-            gathered.append(contentsOf: buffer.readableBytesView)
+            guard var buffer else { break }
+            if gathered.readableBytes == 0 {
+                if buffer.readableBytes >= Self.largeByteCount { return buffer }
+                gathered.reserveCapacity(capacity(for: buffer))
+            }
+            gathered.writeBuffer(&buffer)
             if ContinuousClock.now - begin > .milliseconds(50) { break }
         }
-        return gathered.isEmpty ? nil : gathered
+        return gathered.readableBytes > 0 ? gathered : nil
     }
 
     /// - Parameter buffer: The first part of the next piece.
@@ -107,13 +112,13 @@ final class HTTPAnswer {
     func wholeBody(atMost limit: Int) async throws(CloudFSError) -> [UInt8] {
         var body: [UInt8] = []
         while let piece = try await next() {
-            guard body.count + piece.count <= limit else {
+            guard body.count + piece.readableBytes <= limit else {
                 throw CloudFSError(
                     .corrupt,
                     "the answer of \(errors.host) is longer than \(limit) bytes"
                 )
             }
-            body.append(contentsOf: piece)
+            body.append(contentsOf: piece.readableBytesView)
         }
         return body
     }

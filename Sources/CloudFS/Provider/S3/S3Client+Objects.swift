@@ -1,3 +1,4 @@
+import NIOCore
 import Synchronization
 
 extension S3Client {
@@ -44,7 +45,7 @@ extension S3Client {
         range: Range<Int64>?,
         ifMatch: String?,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8])
+            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer)
             async throws(CloudFSError) -> Void
     ) async throws(CloudFSError) -> S3ObjectHead {
         if let range { precondition(!range.isEmpty, "a part of an object has bytes") }
@@ -61,13 +62,13 @@ extension S3Client {
             let isWhole = { download.withLock { $0.offset } == end }
             while let bytes = try await Self.next(of: answer, unless: isWhole) {
                 let offset = download.withLock { $0.offset }
-                guard offset + Int64(bytes.count) <= end else {
+                guard offset + Int64(bytes.readableBytes) <= end else {
                     throw S3XML.failure("it is longer than announced")
                 }
                 try await answer.paused { () throws(CloudFSError) in
                     try await deliver(offset, bytes)
                 }
-                download.withLock { $0.offset += Int64(bytes.count) }
+                download.withLock { $0.offset += Int64(bytes.readableBytes) }
             }
             guard isWhole() else {
                 throw CloudFSError(
@@ -85,7 +86,7 @@ extension S3Client {
     private static func next(
         of answer: HTTPAnswer,
         unless isWhole: () -> Bool
-    ) async throws(CloudFSError) -> [UInt8]? {
+    ) async throws(CloudFSError) -> ByteBuffer? {
         do throws(CloudFSError) {
             return try await answer.next()
         } catch {

@@ -1,4 +1,5 @@
 import Crypto
+import NIOCore
 
 /// Items, listings and bytes.
 extension S3Provider {
@@ -372,7 +373,7 @@ extension S3Provider {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: [UInt8]) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let place = try await place(path)

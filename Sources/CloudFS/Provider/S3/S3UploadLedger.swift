@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import NIOCore
 import Synchronization
 
 /// Which multipart uploads this drive has begun, so that a crash does not lose what was sent.
@@ -153,8 +154,8 @@ final class S3UploadLedger: Sendable {
 final class S3Bytes: Sendable {
     private let bytes = Mutex<[UInt8]>([])
 
-    func append(_ piece: [UInt8]) {
-        bytes.withLock { $0 += piece }
+    func append(_ piece: ByteBuffer) {
+        bytes.withLock { $0 += piece.readableBytesView }
     }
 
     var all: [UInt8] { bytes.withLock { $0 } }
