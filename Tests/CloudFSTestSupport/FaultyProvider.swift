@@ -1,5 +1,4 @@
 public import CloudFS
-public import NIOCore
 import Synchronization
 
 /// A provider that a test can hang, break, disconnect and count.
@@ -246,7 +245,7 @@ extension FaultyProvider {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         try await request(.fetch) { () async throws(CloudFSError) in
@@ -260,7 +259,7 @@ extension FaultyProvider {
                     throw CloudFSError(.cancelled, "cancelled at a faulty provider")
                 }
                 if isOffline { throw CloudFSError(.offline, "a faulty provider is offline") }
-                state.withLock { $0.fetchedByteCount += Int64(bytes.readableBytes) }
+                state.withLock { $0.fetchedByteCount += Int64(bytes.count) }
                 try await deliver(offset, bytes)
             }
         }

@@ -1,6 +1,5 @@
 import Crypto
 import Glibc
-import NIOCore
 import Synchronization
 
 @testable import CloudFS
@@ -178,7 +177,7 @@ final class SimulatedProvider: CloudProvider {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let what = "fetch \(path) \(range) of \(version.content)"
@@ -200,7 +199,7 @@ final class SimulatedProvider: CloudProvider {
             let end = min(start + pieceCount, length)
             try await deliver(
                 range.lowerBound + Int64(start),
-                ByteBuffer(bytes: bytes[start..<end])
+                ContentPiece(bytes[start..<end])
             )
         }
         return nil

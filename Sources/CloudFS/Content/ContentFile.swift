@@ -1,6 +1,5 @@
 import CLinux
 import Glibc
-import NIOCore
 
 /// One file of the content store: an open descriptor of the bytes of one generation of an item.
 ///
@@ -75,24 +74,20 @@ final class ContentFile: Sendable {
 
     /// Writes all of `bytes` at `offset`.
     func write(_ bytes: ArraySlice<UInt8>, at offset: Int64) throws(CloudFSError) {
-        guard bytes.withUnsafeBytes({ write($0, at: offset) }) else { throw Self.failure("write") }
+        guard bytes.withUnsafeBytes({ writeAll($0, at: offset) }) else {
+            throw Self.failure("write")
+        }
     }
 
-    /// Writes `count` of the readable bytes of `bytes`, from the `start`th on, at `offset`.
-    func write(
-        _ bytes: ByteBuffer,
-        from start: Int,
-        count: Int,
-        at offset: Int64
-    ) throws(CloudFSError) {
-        let isWritten = bytes.withUnsafeReadableBytes { bytes in
-            write(UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]), at: offset)
+    /// Writes all of `bytes` at `offset`.
+    func write(_ bytes: Slice<UnsafeRawBufferPointer>, at offset: Int64) throws(CloudFSError) {
+        guard writeAll(UnsafeRawBufferPointer(rebasing: bytes), at: offset) else {
+            throw Self.failure("write")
         }
-        guard isWritten else { throw Self.failure("write") }
     }
 
     /// - Returns: Whether all was written; else `errno` tells why not.
-    private func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) -> Bool {
+    private func writeAll(_ bytes: UnsafeRawBufferPointer, at offset: Int64) -> Bool {
         var written = 0
         while written < bytes.count {
             let result = pwrite(

@@ -2,7 +2,6 @@ import Collections
 import Crypto
 import Foundation
 import Logging
-import NIOCore
 import Synchronization
 
 /// A provider whose items have room for attributes that the cloud has no room for.
@@ -179,7 +178,7 @@ final class AttributeSidecars: ProviderLayer {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let version = Self.plain(version)

@@ -1,5 +1,3 @@
-public import NIOCore
-
 /// What a provider can do beyond the least that every one must.
 public struct ProviderCapabilities: OptionSet, Sendable {
     public let rawValue: UInt32
@@ -199,7 +197,7 @@ public protocol CloudProvider: Sendable {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem?
 

@@ -1,5 +1,3 @@
-public import NIOCore
-
 /// A provider whose transfers stay below the user's limits.
 public final class LimitedProvider: ProviderLayer {
     public let base: any CloudProvider
@@ -21,7 +19,7 @@ public final class LimitedProvider: ProviderLayer {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let download = download
@@ -29,7 +27,7 @@ public final class LimitedProvider: ProviderLayer {
         return try await base.fetch(path, range: range, version: version) {
             offset,
             bytes async throws(CloudFSError) in
-            try await download?.take(bytes.readableBytes)
+            try await download?.take(bytes.count)
             try await deliver(offset, bytes)
         }
     }

@@ -1,4 +1,3 @@
-public import NIOCore
 import Synchronization
 
 /// What a network is like: for demonstrations and tests on one machine.
@@ -57,7 +56,7 @@ public final class SimulatedLink: ProviderLayer {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let connection = try await open(byteCount: Int64(range.count))
@@ -65,12 +64,10 @@ public final class SimulatedLink: ProviderLayer {
             offset,
             bytes async throws(CloudFSError) in
             var (offset, bytes) = (offset, bytes)
-            while let piece = bytes.readSlice(
-                length: min(Self.pieceByteCount, bytes.readableBytes)
-            ), piece.readableBytes > 0 {
-                try await connection.pass(piece.readableBytes)
+            while let piece = bytes.takeFirst(Self.pieceByteCount) {
+                try await connection.pass(piece.count)
                 try await deliver(offset, piece)
-                offset += Int64(piece.readableBytes)
+                offset += Int64(piece.count)
             }
         }
         try connection.finish()

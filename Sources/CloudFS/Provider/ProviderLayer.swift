@@ -1,5 +1,3 @@
-public import NIOCore
-
 /// A provider that changes what passes to and from another one.
 ///
 /// What it does not define is passed on as it is.
@@ -79,7 +77,7 @@ extension ProviderLayer {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         try await base.fetch(path, range: range, version: version, deliver: deliver)

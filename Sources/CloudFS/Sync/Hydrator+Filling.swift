@@ -1,5 +1,3 @@
-import NIOCore
-
 /// Pieces of answers on their way to the disk.
 extension Hydrator {
     /// Puts a piece of an answer where bytes are still absent.
@@ -9,17 +7,19 @@ extension Hydrator {
         _ request: HydrationPlan.RequestID,
         _ generation: Int64,
         _ offset: Int64,
-        _ bytes: ByteBuffer,
+        _ bytes: ContentPiece,
         of file: OpenFile
     ) throws(CloudFSError) -> [HydrationPlan.Action] {
-        counters.withLock { $0.bytes += Int64(bytes.readableBytes) }
-        let range = offset..<offset + Int64(bytes.readableBytes)
+        counters.withLock { $0.bytes += Int64(bytes.count) }
+        let range = offset..<offset + Int64(bytes.count)
         return try file.filling.shared { () throws(CloudFSError) in
             let (content, parts) = try wanted(range, request, generation, of: file)
             try FaultPoint.hydrateChosen.pass()
             for part in parts {
-                let start = Int(part.lowerBound - offset)
-                try content.write(bytes, from: start, count: part.count, at: part.lowerBound)
+                let place = Int(part.lowerBound - offset)..<Int(part.upperBound - offset)
+                try bytes.withBytes { bytes throws(CloudFSError) in
+                    try content.write(bytes[place], at: part.lowerBound)
+                }
             }
             return try file.state.withLock { state throws(CloudFSError) in
                 // The content may have been dropped meanwhile, and another plan been made.

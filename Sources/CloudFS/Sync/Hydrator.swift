@@ -342,7 +342,7 @@ final class Hydrator: Sendable {
             let actions = try await self.blocking {
                 try self.fill(request, generation, offset, bytes, of: file)
             }
-            reached.offset.withLock { $0 = offset + Int64(bytes.readableBytes) }
+            reached.offset.withLock { $0 = offset + Int64(bytes.count) }
             self.perform(actions, on: file)
         }
         if let item { onNews(file.id, .details(item)) }

@@ -220,7 +220,7 @@ extension Thumbnails {
             range throws(CloudFSError) in
             let piece = Mutex<[UInt8]>([])
             _ = try await drive.provider.fetch(path, range: range, version: version) { _, bytes in
-                piece.withLock { $0 += bytes.readableBytesView }
+                piece.withLock { $0 += bytes.bytes }
             }
             drive.fetched(Int64(range.count))
             return piece.withLock { $0 }

@@ -161,7 +161,7 @@ struct ProviderContractTests {
             try await cloud.provider.fetch(path, range: 0..<(4 << 20), version: item.version) {
                 offset,
                 bytes async throws(CloudFSError) in
-                delivered.withLock { $0 += bytes.readableBytesView }
+                delivered.withLock { $0 += bytes.bytes }
                 guard offset == 0 else { return }
                 do {
                     try await cloud.foreign.write([UInt8](repeating: 2, count: 4 << 20), to: "a")

@@ -1,7 +1,6 @@
 import CloudFSTestSupport
 import Foundation
 import Glibc
-import NIOCore
 import Testing
 
 @testable import CloudFS
@@ -232,11 +231,11 @@ private actor Collected {
         next = start
     }
 
-    func add(_ offset: Int64, _ piece: ByteBuffer) {
+    func add(_ offset: Int64, _ piece: ContentPiece) {
         #expect(offset == next)
-        #expect(piece.readableBytes <= 1 << 20)
-        next += Int64(piece.readableBytes)
-        bytes += piece.readableBytesView
+        #expect(piece.count <= 1 << 20)
+        next += Int64(piece.count)
+        bytes += piece.bytes
     }
 }
 

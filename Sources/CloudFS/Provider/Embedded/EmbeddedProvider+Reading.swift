@@ -1,7 +1,7 @@
 import CLinux
 import Crypto
 import Glibc
-public import NIOCore
+import NIOCore
 
 /// Items, listings and bytes.
 extension EmbeddedProvider {
@@ -32,7 +32,7 @@ extension EmbeddedProvider {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let file = try await openVersion(version, of: path)
@@ -56,7 +56,7 @@ extension EmbeddedProvider {
                 }
             }
             try await deliver(start, bytes)
-            offset += Int64(bytes.readableBytes)
+            offset += Int64(bytes.count)
         }
         return nil
     }
@@ -77,7 +77,7 @@ extension EmbeddedProvider {
                 var offset = start
                 for _ in 0..<8 where offset < file.status.size {
                     let count = min(Int64(Self.pieceByteCount), file.status.size - offset)
-                    try file.read(Int(count), at: offset).withUnsafeReadableBytes {
+                    try file.read(Int(count), at: offset).withBytes {
                         hash.update(bufferPointer: $0)
                     }
                     offset += count
@@ -133,7 +133,7 @@ private struct EmbeddedVersionReader: Sendable {
     let path: RemotePath
 
     /// Reads `count` bytes, all of which must be there.
-    func read(_ count: Int, at offset: Int64) throws -> ByteBuffer {
+    func read(_ count: Int, at offset: Int64) throws -> ContentPiece {
         var bytes = ByteBufferAllocator().buffer(capacity: count)
         while bytes.readableBytes < count {
             let filled = bytes.readableBytes
@@ -156,6 +156,6 @@ private struct EmbeddedVersionReader: Sendable {
         guard bytes.readableBytes == count, try status.again(file).version == status.version else {
             throw EmbeddedProvider.changed(path)
         }
-        return bytes
+        return ContentPiece(bytes)
     }
 }

@@ -55,7 +55,7 @@ final class HTTPAnswer {
     /// The next bytes, at most 1 MiB of them; `nil` at the end.
     ///
     /// - Throws: `offline` when the connection breaks before the announced end.
-    func next() async throws(CloudFSError) -> ByteBuffer? {
+    func next() async throws(CloudFSError) -> ContentPiece? {
         if let failure { throw failure }
         var gathered = ByteBuffer()
         let begin = ContinuousClock.now
@@ -71,13 +71,13 @@ final class HTTPAnswer {
             }
             guard var buffer else { break }
             if gathered.readableBytes == 0 {
-                if buffer.readableBytes >= Self.largeByteCount { return buffer }
+                if buffer.readableBytes >= Self.largeByteCount { return ContentPiece(buffer) }
                 gathered.reserveCapacity(capacity(for: buffer))
             }
             gathered.writeBuffer(&buffer)
             if ContinuousClock.now - begin > .milliseconds(50) { break }
         }
-        return gathered.readableBytes > 0 ? gathered : nil
+        return gathered.readableBytes > 0 ? ContentPiece(gathered) : nil
     }
 
     /// - Parameter buffer: The first part of the next piece.
@@ -112,13 +112,13 @@ final class HTTPAnswer {
     func wholeBody(atMost limit: Int) async throws(CloudFSError) -> [UInt8] {
         var body: [UInt8] = []
         while let piece = try await next() {
-            guard body.count + piece.readableBytes <= limit else {
+            guard body.count + piece.count <= limit else {
                 throw CloudFSError(
                     .corrupt,
                     "the answer of \(errors.host) is longer than \(limit) bytes"
                 )
             }
-            body.append(contentsOf: piece.readableBytesView)
+            piece.withBytes { body.append(contentsOf: $0) }
         }
         return body
     }

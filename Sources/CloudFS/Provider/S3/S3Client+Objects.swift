@@ -1,4 +1,3 @@
-import NIOCore
 import Synchronization
 
 extension S3Client {
@@ -45,7 +44,7 @@ extension S3Client {
         range: Range<Int64>?,
         ifMatch: String?,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece)
             async throws(CloudFSError) -> Void
     ) async throws(CloudFSError) -> S3ObjectHead {
         if let range { precondition(!range.isEmpty, "a part of an object has bytes") }
@@ -62,13 +61,13 @@ extension S3Client {
             let isWhole = { download.withLock { $0.offset } == end }
             while let bytes = try await Self.next(of: answer, unless: isWhole) {
                 let offset = download.withLock { $0.offset }
-                guard offset + Int64(bytes.readableBytes) <= end else {
+                guard offset + Int64(bytes.count) <= end else {
                     throw S3XML.failure("it is longer than announced")
                 }
                 try await answer.paused { () throws(CloudFSError) in
                     try await deliver(offset, bytes)
                 }
-                download.withLock { $0.offset += Int64(bytes.readableBytes) }
+                download.withLock { $0.offset += Int64(bytes.count) }
             }
             guard isWhole() else {
                 throw CloudFSError(
@@ -86,7 +85,7 @@ extension S3Client {
     private static func next(
         of answer: HTTPAnswer,
         unless isWhole: () -> Bool
-    ) async throws(CloudFSError) -> ByteBuffer? {
+    ) async throws(CloudFSError) -> ContentPiece? {
         do throws(CloudFSError) {
             return try await answer.next()
         } catch {

@@ -1,5 +1,4 @@
 import Crypto
-import NIOCore
 
 /// Items, listings and bytes.
 extension S3Provider {
@@ -373,7 +372,7 @@ extension S3Provider {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ByteBuffer) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let place = try await place(path)

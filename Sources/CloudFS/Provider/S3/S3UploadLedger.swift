@@ -1,6 +1,5 @@
 import Foundation
 import Logging
-import NIOCore
 import Synchronization
 
 /// Which multipart uploads this drive has begun, so that a crash does not lose what was sent.
@@ -154,8 +153,8 @@ final class S3UploadLedger: Sendable {
 final class S3Bytes: Sendable {
     private let bytes = Mutex<[UInt8]>([])
 
-    func append(_ piece: ByteBuffer) {
-        bytes.withLock { $0 += piece.readableBytesView }
+    func append(_ piece: ContentPiece) {
+        bytes.withLock { $0 += piece.bytes }
     }
 
     var all: [UInt8] { bytes.withLock { $0 } }

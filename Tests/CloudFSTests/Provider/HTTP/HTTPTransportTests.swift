@@ -64,8 +64,8 @@ private let generous = HTTPLimits(total: .seconds(60), firstByte: .seconds(60), 
             ) { answer throws(CloudFSError) in
                 var received: [UInt8] = []
                 while let piece = try await answer.next() {
-                    #expect(piece.readableBytes <= 1 << 20)
-                    received += piece.readableBytesView
+                    #expect(piece.count <= 1 << 20)
+                    received += piece.bytes
                 }
                 return received
             }

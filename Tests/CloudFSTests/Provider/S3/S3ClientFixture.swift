@@ -98,7 +98,7 @@ extension S3Client {
         try await get(Array(key.utf8), range: range, ifMatch: ifMatch) {
             offset,
             bytes throws(CloudFSError) in
-            try delivered.take(offset, Array(bytes.readableBytesView))
+            try delivered.take(offset, bytes.bytes)
         }
     }
 }
