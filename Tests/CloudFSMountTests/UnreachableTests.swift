@@ -158,7 +158,8 @@ struct UnreachableTests {
             set -e
             umount "$CLOUD"
             # A device that is not let go of yet would be used again, with what it keeps in memory.
-            timeout 20 bash -c 'while losetup -j "$CLOUD/../disk.img" | grep -q .; do sleep 0.05; done'
+            is_kept() { losetup -j "$CLOUD/../disk.img" | grep -q .; }
+            for ((try = 0; try < 400; try++)); do is_kept || break; sleep 0.05; done
             python3 - \(places.split(separator: "\n").joined(separator: " ")) <<'END'
             import os, sys
             with open(os.environ["CLOUD"] + "/../disk.img", "r+b") as disk:
