@@ -160,6 +160,7 @@ struct UnreachableTests {
             # A device that is not let go of yet would be used again, with what it keeps in memory.
             is_kept() { losetup -j "$CLOUD/../disk.img" | grep -q .; }
             for ((try = 0; try < 400; try++)); do is_kept || break; sleep 0.05; done
+            ! is_kept || { echo "the loop device stays" >&2; exit 1; }
             python3 - \(places.split(separator: "\n").joined(separator: " ")) <<'END'
             import os, sys
             with open(os.environ["CLOUD"] + "/../disk.img", "r+b") as disk:

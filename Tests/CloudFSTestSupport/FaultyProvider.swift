@@ -245,7 +245,7 @@ extension FaultyProvider {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ piece: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         try await request(.fetch) { () async throws(CloudFSError) in

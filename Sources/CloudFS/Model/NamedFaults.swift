@@ -83,9 +83,8 @@ extension FaultPoint {
     static let named: [FaultPoint] = [
         createFiled, contentMade, writeMarked, flushTimed, flushStored, closeBegun, syncFlushed,
         replaceSwitched, unlinkNamed, discardDurable, discardUnlinked, hydrateChosen,
-        hydrateFlushed, hydrateStored, evictDropped, packagePacked, packageUnpacked, uploadSnapshot,
-        uploadStaged,
-        uploadSent, uploadStored,
+        hydrateFlushed, hydrateStored, evictDropped, packagePacked, packageUnpacked,
+        uploadSnapshot, uploadStaged, uploadSent, uploadStored,
         createSent, moveSent, metadataSent, deleteSent, applyPage, applyContent, notifyTaken,
         recoverySettled, recoveryErased,
     ]

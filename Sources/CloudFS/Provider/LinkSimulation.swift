@@ -56,7 +56,7 @@ public final class SimulatedLink: ProviderLayer {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ piece: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let connection = try await open(byteCount: Int64(range.count))

@@ -10,12 +10,11 @@ final class SharedLock: @unchecked Sendable {
 
     init() {
         var attributes = pthread_rwlockattr_t()
-        pthread_rwlockattr_init(&attributes)
+        Self.require(pthread_rwlockattr_init(&attributes))
         defer { pthread_rwlockattr_destroy(&attributes) }
         let kind = Int32(PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP)
-        pthread_rwlockattr_setkind_np(&attributes, kind)
-        let result = pthread_rwlock_init(lock, &attributes)
-        precondition(result == 0, "no lock can be made: \(result)")
+        Self.require(pthread_rwlockattr_setkind_np(&attributes, kind))
+        Self.require(pthread_rwlock_init(lock, &attributes))
     }
 
     deinit {
@@ -26,21 +25,27 @@ final class SharedLock: @unchecked Sendable {
     func shared<Value, Failure: Error>(
         _ body: () throws(Failure) -> Value
     ) throws(Failure) -> Value {
-        check(pthread_rwlock_rdlock(lock))
-        defer { check(pthread_rwlock_unlock(lock)) }
-        return try body()
+        try holding(pthread_rwlock_rdlock(lock), body)
     }
 
     func alone<Value, Failure: Error>(
         _ body: () throws(Failure) -> Value
     ) throws(Failure) -> Value {
-        check(pthread_rwlock_wrlock(lock))
-        defer { check(pthread_rwlock_unlock(lock)) }
+        try holding(pthread_rwlock_wrlock(lock), body)
+    }
+
+    /// - Parameter taken: The result of taking it.
+    private func holding<Value, Failure: Error>(
+        _ taken: Int32,
+        _ body: () throws(Failure) -> Value
+    ) throws(Failure) -> Value {
+        Self.require(taken)
+        defer { Self.require(pthread_rwlock_unlock(lock)) }
         return try body()
     }
 
     /// Only a program's own mistake makes it fail, as taking it twice.
-    private func check(_ result: Int32) {
+    private static func require(_ result: Int32) {
         precondition(result == 0, "a lock failed: \(result)")
     }
 }

@@ -7,17 +7,17 @@ extension Hydrator {
         _ request: HydrationPlan.RequestID,
         _ generation: Int64,
         _ offset: Int64,
-        _ bytes: ContentPiece,
+        _ piece: ContentPiece,
         of file: OpenFile
     ) throws(CloudFSError) -> [HydrationPlan.Action] {
-        counters.withLock { $0.bytes += Int64(bytes.count) }
-        let range = offset..<offset + Int64(bytes.count)
+        counters.withLock { $0.bytes += Int64(piece.count) }
+        let range = offset..<offset + Int64(piece.count)
         return try file.filling.shared { () throws(CloudFSError) in
             let (content, parts) = try wanted(range, request, generation, of: file)
             try FaultPoint.hydrateChosen.pass()
             for part in parts {
                 let place = Int(part.lowerBound - offset)..<Int(part.upperBound - offset)
-                try bytes.withBytes { bytes throws(CloudFSError) in
+                try piece.withBytes { bytes throws(CloudFSError) in
                     try content.write(bytes[place], at: part.lowerBound)
                 }
             }

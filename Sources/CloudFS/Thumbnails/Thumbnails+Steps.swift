@@ -218,12 +218,12 @@ extension Thumbnails {
         guard let path, size > 0 else { return }
         let finding = try await EmbeddedSearch.ofPlaceholder.find(inFileOf: size) {
             range throws(CloudFSError) in
-            let piece = Mutex<[UInt8]>([])
-            _ = try await drive.provider.fetch(path, range: range, version: version) { _, bytes in
-                piece.withLock { $0 += bytes.bytes }
+            let found = Mutex<[UInt8]>([])
+            _ = try await drive.provider.fetch(path, range: range, version: version) { _, piece in
+                found.withLock { $0 += piece.bytes }
             }
             drive.fetched(Int64(range.count))
-            return piece.withLock { $0 }
+            return found.withLock { $0 }
         }
         var images: ThumbnailImages?
         if let finding { images = try await self.images(of: finding, for: id) }

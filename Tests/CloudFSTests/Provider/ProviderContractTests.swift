@@ -160,8 +160,8 @@ struct ProviderContractTests {
         await expectError(.remoteChanged, orNothing: kind.keepsOpenVersions) {
             try await cloud.provider.fetch(path, range: 0..<(4 << 20), version: item.version) {
                 offset,
-                bytes async throws(CloudFSError) in
-                delivered.withLock { $0 += bytes.bytes }
+                piece async throws(CloudFSError) in
+                delivered.withLock { $0 += piece.bytes }
                 guard offset == 0 else { return }
                 do {
                     try await cloud.foreign.write([UInt8](repeating: 2, count: 4 << 20), to: "a")

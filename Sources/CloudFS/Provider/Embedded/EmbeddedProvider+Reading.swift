@@ -32,7 +32,7 @@ extension EmbeddedProvider {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ piece: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let file = try await openVersion(version, of: path)

@@ -44,7 +44,7 @@ extension S3Client {
         range: Range<Int64>?,
         ifMatch: String?,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece)
+            @escaping @Sendable (_ offset: Int64, _ piece: ContentPiece)
             async throws(CloudFSError) -> Void
     ) async throws(CloudFSError) -> S3ObjectHead {
         if let range { precondition(!range.isEmpty, "a part of an object has bytes") }

@@ -372,7 +372,7 @@ extension S3Provider {
         range: Range<Int64>,
         version: ItemVersion,
         deliver:
-            @escaping @Sendable (_ offset: Int64, _ bytes: ContentPiece) async throws(CloudFSError)
+            @escaping @Sendable (_ offset: Int64, _ piece: ContentPiece) async throws(CloudFSError)
             -> Void
     ) async throws(CloudFSError) -> RemoteItem? {
         let place = try await place(path)

@@ -97,8 +97,8 @@ extension S3Client {
     ) async throws(CloudFSError) -> S3ObjectHead {
         try await get(Array(key.utf8), range: range, ifMatch: ifMatch) {
             offset,
-            bytes throws(CloudFSError) in
-            try delivered.take(offset, bytes.bytes)
+            piece throws(CloudFSError) in
+            try delivered.take(offset, piece.bytes)
         }
     }
 }
