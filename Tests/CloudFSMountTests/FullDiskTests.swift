@@ -17,21 +17,29 @@ struct FullDiskTests {
         case ext4
     }
 
-    /// Lends a drive whose state directory is a disk of 64 MB of its own.
+    /// Lends a drive whose state directory is a small disk of its own.
+    ///
+    /// - Parameter megabytes: How large it is.
     private static func withSmallDisk(
         _ disk: Disk,
         _ arguments: [String] = [],
+        megabytes: Int = 64,
         _ body: (TestDrive) async throws -> Void
     ) async throws {
-        try await TestDrive.with(["--free-floor", "0"] + arguments, ending: .killed) { drive in
+        let floor = arguments.contains("--free-floor") ? [] : ["--free-floor", "0"]
+        try await TestDrive.with(floor + arguments, ending: .killed) { drive in
             try await drive.mount.stop()
             let state = drive.mount.state
             let image = "\(drive.folder)/disk"
             let mount =
                 switch disk {
-                case .memory: "mount -t tmpfs -o size=64m,mode=700 tmpfs \(state)"
+                case .memory: "mount -t tmpfs -o size=\(megabytes)m,mode=700 tmpfs \(state)"
                 case .ext4:
-                    "truncate -s 64M \(image); mkfs.ext4 -q -m 0 \(image); mount \(image) \(state)"
+                    """
+                    truncate -s \(megabytes)M \(image)
+                    mkfs.ext4 -q -m 0 \(image)
+                    mount \(image) \(state)
+                    """
                 }
             try await shell(mount)
             do {
@@ -63,6 +71,104 @@ struct FullDiskTests {
             }
             try await drive.run("for name in *; do cmp $name \"$CLOUD/$name\"; done")
             try await drive.run("for name in *; do cmp $name \"$CLOUD/$name\"; done")
+        }
+    }
+
+    /// A file that is there at once, and all of it.
+    private static func add(
+        _ name: String,
+        megabytes: Int,
+        to drive: TestDrive
+    ) async throws {
+        try await drive.run(
+            """
+            head -c \(megabytes)M /dev/urandom > "$SCRATCH/\(name)"
+            mv "$SCRATCH/\(name)" "$CLOUD/\(name)"
+            """
+        )
+        try await eventually("it is listed") { try await drive.names().contains(name) }
+    }
+
+    @Test(arguments: Disk.allCases, [[], ["--no-passthrough", "--hydration", "partial"]])
+    func `a file larger than the disk is read from the beginning to the end and again`(
+        disk: Disk,
+        options: [String]
+    ) async throws {
+        try await Self.withSmallDisk(disk, options, megabytes: 128) { drive in
+            try await Self.add("large", megabytes: 200, to: drive)
+            try await drive.run("cmp large \"$CLOUD/large\"; cmp large \"$CLOUD/large\"")
+            // Four programs at once, each of which wants what the others have let go of.
+            try await drive.python(
+                """
+                import random, threading
+                failures = []
+                def read(seed):
+                    try:
+                        chosen = random.Random(seed)
+                        here = os.open("large", os.O_RDONLY)
+                        there = os.open(os.environ["CLOUD"] + "/large", os.O_RDONLY)
+                        for _ in range(12):
+                            place = chosen.randrange(200 << 20)
+                            for step in range(chosen.randrange(1, 40)):
+                                at = place + (step << 19)
+                                own = os.pread(here, 1 << 19, at)
+                                true = os.pread(there, 1 << 19, at)
+                                assert own == true, (seed, place, step)
+                    except BaseException as error:
+                        failures.append(repr(error))
+                threads = [threading.Thread(target=read, args=[seed]) for seed in range(4)]
+                for thread in threads: thread.start()
+                for thread in threads: thread.join()
+                assert not failures, failures
+                """,
+                within: .seconds(120)
+            )
+            let check = try await drive.cloudfs(["check"])
+            #expect(check.status == 0, "\(check)")
+        }
+    }
+
+    @Test func `who reads more than there is room for leaves some to who writes`() async throws {
+        let options = ["--free-floor", "64MiB", "--download-limit", "60MiB"]
+        try await Self.withSmallDisk(.ext4, options, megabytes: 200) { drive in
+            try await Self.add("large", megabytes: 240, to: drive)
+            try await drive.python(
+                """
+                import subprocess
+                reader = subprocess.Popen(["cmp", "large", os.environ["CLOUD"] + "/large"])
+                least, saves = 1 << 40, 0
+                while reader.poll() is None:
+                    with open(f"save{saves % 4}", "wb") as file:
+                        file.write(b"x" * 1_000_000)
+                        os.fsync(file.fileno())
+                    saves += 1
+                    room = os.statvfs("\(drive.mount.state)")
+                    least = min(least, room.f_bavail * room.f_frsize)
+                    time.sleep(0.02)
+                assert reader.returncode == 0, reader.returncode
+                assert saves > 20, saves
+                assert least > 16 << 20, f"{least >> 20} MiB were left"
+                """,
+                within: .seconds(60)
+            )
+        }
+    }
+
+    @Test func `what is wanted and has no room is refused, and displaces nothing`() async throws {
+        let options = ["--free-floor", "64MiB"]
+        try await Self.withSmallDisk(.ext4, options, megabytes: 200) { drive in
+            try await Self.add("large", megabytes: 150, to: drive)
+            try await Self.add("small", megabytes: 20, to: drive)
+            try await drive.run("cat small > /dev/null")
+            try await eventually("it is all here") { try await drive.state("small") == "local" }
+            let refused = try await drive.cloudfs(["download", "large"])
+            #expect(refused.status != 0, "\(refused)")
+            #expect("\(refused)".contains("kept free"), "\(refused)")
+            #expect(try await drive.state("small") == "local")
+            #expect(try await drive.state("large") == "error")
+            try await Self.add("fitting", megabytes: 40, to: drive)
+            try await drive.mustDo(["download", "fitting"])
+            #expect(try await drive.state("fitting") == "local")
         }
     }
 

@@ -194,8 +194,10 @@ struct Session {
             let piece: [UInt8]
             switch try await answer.value(in: life) {
             case .bytes(let found): piece = found
-            case .file(let content, let offset, let count):
-                piece = try content.read(at: offset, count: count)
+            case .file(let content, let offset, let count, let held):
+                piece = try withExtendedLifetime(held) {
+                    try content.read(at: offset, count: count)
+                }
             }
             if piece.isEmpty { return bytes }
             bytes += piece

@@ -126,8 +126,8 @@ struct KernelPort: RequestPort {
         switch source {
         case .bytes(let bytes):
             return send(bytes)
-        case .file(let file, let offset, let count):
-            return withExtendedLifetime(file) {
+        case .file(let file, let offset, let count, let held):
+            return withExtendedLifetime((file, held)) {
                 cfuse_reply_fd(request.raw, file.descriptor, off_t(offset), count)
             }
         }

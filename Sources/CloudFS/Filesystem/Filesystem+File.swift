@@ -335,6 +335,7 @@ extension Filesystem {
         store(file) { try FaultPoint.closeBegun.pass() }
         unlockAll(through: handle)
         files.caches.noteUsed(file.id, by: handle.number)
+        file.state.withLock { $0.plan?.forget(handle: handle.number) }
         forgetHandle(of: file, flags: handle.flags)
         conceal(file)
         handle.claim?.end()

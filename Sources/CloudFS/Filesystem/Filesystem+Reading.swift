@@ -35,11 +35,21 @@ extension Filesystem {
             handle: program.purpose == .inspector ? nil : handle.number,
             asker: asker
         )
-        guard let wait else { return .ready(try self.source(handle.file, offset, count).source) }
+        if presence == .range { return .ready(source) }
+        if wait == nil {
+            let (source, presence) = try self.source(handle.file, offset, count)
+            if presence != .absent { return .ready(source) }
+        }
         if handle.noteWaiting() { programs.activity.noteFile(program, at: clocks.now()) }
         return .pending { () throws(CloudFSError) in
-            try await self.hydrator.finish(wait)
-            return try self.source(handle.file, offset, count).source
+            var wait = wait
+            while true {
+                if let wait { try await self.hydrator.finish(wait) }
+                let (source, presence) = try self.source(handle.file, offset, count)
+                if presence != .absent { return source }
+                // They came, and were dropped at once for want of room.
+                wait = try self.hydrator.begin(handle.file, range: range, handle: nil)
+            }
         }
     }
 
@@ -67,9 +77,12 @@ extension Filesystem {
                 return (.bytes([]), .absent)
             }
             let content = try files.content(of: &state, file.id)
-            let source = ReadSource.file(content, offset: offset, count: count)
-            guard let plan = state.plan else { return (source, .complete) }
-            return (source, plan.isPresent(range) ? .range : .absent)
+            guard let plan = state.plan else {
+                return (.file(content, offset: offset, count: count, held: nil), .complete)
+            }
+            guard plan.isPresent(range) else { return (.bytes([]), .absent) }
+            let held = HeldRange(range, of: file)
+            return (.file(content, offset: offset, count: count, held: held), .range)
         }
     }
 

@@ -85,7 +85,9 @@ struct OpenedFolder: Sendable {
 /// Where the bytes of a read are.
 enum ReadSource: Sendable {
     /// `count` bytes at `offset` of a content file; `count` is already cut at the end of the file.
-    case file(ContentFile, offset: Int64, count: Int)
+    ///
+    /// `held` is kept until they are sent; `nil` where all of the file is here.
+    case file(ContentFile, offset: Int64, count: Int, held: HeldRange?)
     case bytes([UInt8])
 }
 

@@ -13,6 +13,8 @@ final class Downloader: Sendable {
     /// What fetches some files at once.
     private let running = Mutex<Task<Void, Never>?>(nil)
     private static let parallelFiles = 4
+    /// Files for which there is room.
+    private let admitted = Mutex<[OpenFile]>([])
 
     /// How the last attempt of a file failed, and when it is tried again.
     struct Failure: Sendable {
@@ -133,12 +135,30 @@ final class Downloader: Sendable {
         running.withLock { $0 = nil }
     }
 
+    /// Fetches a file, if there is room for it beside those that are being fetched.
+    private func complete(_ file: OpenFile) async throws(CloudFSError) {
+        try await pool.engine { try self.admit(file) }
+        defer { admitted.withLock { files in files.removeAll { $0 === file } } }
+        try await hydrator.complete(file)
+    }
+
+    /// - Throws: `diskFull`.
+    private func admit(_ file: OpenFile) throws(CloudFSError) {
+        try admitted.withLock { admitted throws(CloudFSError) in
+            let missing = (admitted + [file]).reduce(0) { sum, file in
+                sum + file.state.withLock { $0.missingByteCount }
+            }
+            try hydrator.evictor.requireRoom(for: missing, of: file.id)
+            admitted.append(file)
+        }
+    }
+
     private func download(_ id: ItemID) async {
         do throws(CloudFSError) {
             let file = try await pool.engine { try self.files.acquire(id) }
             var failure: CloudFSError?
             do throws(CloudFSError) {
-                try await hydrator.complete(file)
+                try await complete(file)
             } catch {
                 failure = error
             }

@@ -16,6 +16,15 @@ final class Evictor: Sendable {
     private let isTold = Atomic(false)
     /// When something was dropped because the disk was full.
     private let lastDrop = Mutex<Duration?>(nil)
+    /// Held for a turn: two would drop twice as much.
+    private let turn = Mutex<Void>(())
+    private let filling = Mutex(Filling())
+
+    /// What has arrived since who fetches took a turn, in bytes, and when the next one may come.
+    private struct Filling {
+        var byteCount = 0
+        var due = Duration.zero
+    }
 
     /// Bounds of what content may take of the local disk, in bytes.
     struct Limits: Sendable {
@@ -57,7 +66,7 @@ final class Evictor: Sendable {
         while !Task.isCancelled {
             var pause = Self.shortestPause
             do throws(CloudFSError) {
-                pause = try await pool.engine { try self.takeTurn() }
+                pause = try await pool.engine { try self.takeTurn().pause }
             } catch {
                 logger.error("eviction failed", metadata: ["error": "\(error)"])
             }
@@ -105,7 +114,7 @@ final class Evictor: Sendable {
         guard !state.isInUse else {
             throw CloudFSError(.claimed, "the file is open", item: id)
         }
-        guard state.fetches.isEmpty, state.waits.isEmpty else {
+        guard state.fetches.isEmpty, state.waits.isEmpty, state.completers == 0 else {
             throw CloudFSError(.claimed, "the file is being downloaded", item: id)
         }
         var dropped = try files.catalog.write { writer in
@@ -152,13 +161,70 @@ final class Evictor: Sendable {
         }
     }
 
+    /// Makes room for bytes of a file that a person wants here; drops nothing if that would not do.
+    ///
+    /// - Throws: `diskFull` where the disk would be left with less than it should.
+    func requireRoom(for byteCount: Int64, of id: ItemID) throws(CloudFSError) {
+        let needed = byteCount + byteCount / 64 + Self.overhead
+        let lack = needed + limits.freeFloor - (try files.store.space().available)
+        guard lack > 0 else { return }
+        let found = try gather(lack) { $0.id == id ? 0 : $0.localBytes }
+        let dropped = found < lack ? 0 : try dropInTurn(lack)
+        guard dropped < lack else { return }
+        throw CloudFSError(
+            .diskFull,
+            "the disk lacks \(lack - found) bytes for it, as \(limits.freeFloor) are kept free",
+            item: id
+        )
+    }
+
+    /// What the disk and the catalog may need beside the bytes, and a 64th of these.
+    private static let overhead: Int64 = 8 << 20
+
+    private func dropInTurn(_ byteCount: Int64) throws(CloudFSError) -> Int64 {
+        try turn.withLock { _ throws(CloudFSError) in try drop(byteCount) }
+    }
+
     /// How long room that was made may take to be there.
     private static let settling = Duration.seconds(5)
 
-    /// Drops what is too much, as far as that can be known without looking at everything each time.
+    /// What came of a turn.
+    struct Outcome {
+        /// How many bytes are still too many.
+        var excess: Int64
+        /// How long to rest.
+        var pause: Duration
+    }
+
+    /// Whether so much has arrived that it is time for a turn; said to one who asks.
+    func isDue(afterFilling count: Int) -> Bool {
+        filling.withLock { filling in
+            filling.byteCount += count
+            let now = files.clocks.elapsed()
+            guard filling.byteCount >= Self.step, filling.due <= now else { return false }
+            filling = Filling(due: now + Self.shortestPause)
+            return true
+        }
+    }
+
+    /// After how many bytes who fetches takes a turn.
+    private static let step = 32 << 20
+
+    /// A turn of who fetches.
     ///
-    /// - Returns: How long to rest.
-    func takeTurn() throws(CloudFSError) -> Duration {
+    /// - Returns: How many bytes are still too many.
+    func takeTurnWhileFilling() throws(CloudFSError) -> Int64 {
+        let outcome = try takeTurn()
+        filling.withLock { $0.due = files.clocks.elapsed() + outcome.pause }
+        return outcome.excess
+    }
+
+    /// Drops what is too much, as far as that can be known without looking at everything each time.
+    func takeTurn() throws(CloudFSError) -> Outcome {
+        try turn.withLock { _ throws(CloudFSError) in try takeOnlyTurn() }
+    }
+
+    private func takeOnlyTurn() throws(CloudFSError) -> Outcome {
         files.catalog.refillReserve()
         let begin = files.clocks.elapsed()
         let excess = try excess()
@@ -167,11 +233,14 @@ final class Evictor: Sendable {
         guard excess > 0 else {
             turns.withLock { $0 = EvictionTurns() }
             tell(excess)
-            return pause
+            return Outcome(excess: 0, pause: pause)
         }
         let dropped = try takeTurn(dropping: excess)
         tell(excess - dropped)
-        return dropped > 0 ? Self.shortestPause : pause
+        return Outcome(
+            excess: excess - dropped,
+            pause: dropped > 0 ? Self.shortestPause : pause
+        )
     }
 
     private func takeTurn(dropping excess: Int64) throws(CloudFSError) -> Int64 {
@@ -192,6 +261,17 @@ final class Evictor: Sendable {
     /// - Returns: How many bytes were dropped.
     private func drop(_ byteCount: Int64) throws(CloudFSError) -> Int64 {
         try files.saveUses()
+        return try gather(byteCount) { record throws(CloudFSError) in try tryEvict(record) }
+    }
+
+    /// Goes through what may be dropped, the longest unused first, until `take` has found so many
+    /// bytes in it.
+    ///
+    /// - Returns: How many there are.
+    private func gather(
+        _ byteCount: Int64,
+        _ take: (ItemRecord) throws(CloudFSError) -> Int64
+    ) throws(CloudFSError) -> Int64 {
         var excess = byteCount
         var position = (lastUsed: Int64.min, item: ItemID(0))
         var pinned = PinnedFolders()
@@ -204,7 +284,7 @@ final class Evictor: Sendable {
                 }
                 return (page, candidates.map(\.record))
             }
-            for record in candidates where excess > 0 { excess -= try tryEvict(record) }
+            for record in candidates where excess > 0 { excess -= try take(record) }
             guard let last = page.last else { break }
             position = (last.lastUsed, last.record.id)
         }
@@ -258,7 +338,7 @@ final class Evictor: Sendable {
 
     /// How many bytes too many are here.
     private func excess() throws(CloudFSError) -> Int64 {
-        let used = try files.catalog.read { try $0.localBytes() }
+        let used = try files.catalog.read { try $0.localBytes() } + files.unstoredBytes
         let space = try files.store.space()
         return max(used - limits.cacheSize, limits.freeFloor - space.available)
     }

@@ -75,7 +75,7 @@ extension HydrationPlan {
             stream = ReadStream(handle: handle, first: range)
             if streams.count == Self.maximumStreams { streams.removeFirst() }
         }
-        stream.growWindow(atMost: settings.largestWindow)
+        stream.growWindow(atMost: largestWindow)
         // By whole requests, as long as the window holds two of them.
         let step = min(stream.window / 2, requestLength(window: stream.window))
         let ahead = fetchedEnd(from: stream.next) - stream.next
@@ -94,6 +94,7 @@ extension HydrationPlan {
     /// Whether the policy lets the file be completed without anybody's asking.
     var mayComplete: Bool {
         switch policy {
+        case _ where isScarce: false
         case .progressive(let limit): size <= limit
         case .partial: false
         case .full: true
@@ -103,7 +104,7 @@ extension HydrationPlan {
     /// Where so many bytes from `offset` on end, at the latest with the file.
     ///
     /// A cloud may say of a file that it is as long as numbers go.
-    private func end(of count: Int64, from offset: Int64) -> Int64 {
+    func end(of count: Int64, from offset: Int64) -> Int64 {
         offset + min(count, size - offset)
     }
 

@@ -56,6 +56,8 @@ struct HydrationPlan: Sendable {
         case completeAll(forced: Bool)
         /// From now on, or no longer, nothing comes beyond what is read and read ahead.
         case hold(Bool)
+        /// These bytes, which were `expendable`, are not here any more.
+        case thinned(ByteRangeSet)
         /// The version that was being fetched is gone from the cloud.
         case remoteChanged
         /// Readers without progress for `stallTimeout` give up with this code.
@@ -132,6 +134,8 @@ struct HydrationPlan: Sendable {
     var isForced = false
     /// Whether that rests, as a person wants it.
     var isHeld = false
+    /// Whether bytes were dropped for want of room, so that it does not come whole unless forced.
+    var isScarce = false
     /// Whether the version is gone, so that nothing more can come.
     var isOutdated = false
     /// Why the last request failed; `nil` after the next delivery.
@@ -203,6 +207,8 @@ struct HydrationPlan: Sendable {
             if isForced || mayComplete { isCompleting = true }
         case .hold(let isHeld):
             self.isHeld = isHeld
+        case .thinned(let dropped):
+            thin(dropped, &actions)
         case .remoteChanged:
             outdate(&actions)
         case .expireStalled(let code):

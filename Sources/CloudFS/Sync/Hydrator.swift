@@ -11,7 +11,7 @@ final class Hydrator: Sendable {
     let pool: BlockingPool
     let hub: ChangeHub
     private let mutations: RemoteMutations
-    private let evictor: Evictor
+    let evictor: Evictor
     let programs: ReadingPrograms
     let connection: Connection
     let logger: Logger
@@ -118,6 +118,9 @@ final class Hydrator: Sendable {
 
     /// Brings the whole file here and waits for it.
     func complete(_ file: OpenFile) async throws(CloudFSError) {
+        // What has just come may else be dropped before it is stored as all here.
+        file.state.withLock { $0.completers += 1 }
+        defer { file.state.withLock { $0.completers -= 1 } }
         if let wait = try await blocking({ try self.beginCompleting(file) }) {
             try await finish(wait)
         }
@@ -225,8 +228,11 @@ final class Hydrator: Sendable {
                 return nil
             } catch {
                 let isWorthIt =
-                    error.isLackOfRoom
-                    ? await makeRoom(for: rest) : await isWorthAnotherTry(error, file, origin)
+                    if error.isLackOfRoom {
+                        await makeRoom(for: request, rest, of: file)
+                    } else {
+                        await isWorthAnotherTry(error, file, origin)
+                    }
                 guard isWorthIt, !Task.isCancelled,
                     files.clocks.elapsed() + delay < end
                 else { return error }
@@ -237,16 +243,6 @@ final class Hydrator: Sendable {
                 return CloudFSError(.cancelled, "the fetch was ended", item: file.id)
             }
             delay = min(delay * 2, .seconds(1))
-        }
-    }
-
-    /// Whether other content gave way, so that there is room, or is about to be.
-    private func makeRoom(for range: Range<Int64>) async -> Bool {
-        do throws(CloudFSError) {
-            return try await blocking { try self.evictor.makeRoom(for: Int64(range.count)) }
-        } catch {
-            logger.error("no room could be made", metadata: ["error": "\(error)"])
-            return false
         }
     }
 
@@ -344,6 +340,9 @@ final class Hydrator: Sendable {
             }
             reached.offset.withLock { $0 = offset + Int64(bytes.count) }
             self.perform(actions, on: file)
+            if self.evictor.isDue(afterFilling: bytes.count) {
+                try await self.blocking { self.keepRoom() }
+            }
         }
         if let item { onNews(file.id, .details(item)) }
     }

@@ -7,7 +7,7 @@ import Synchronization
 /// `filling` while they are written, and holds `state` only before and after; who changes what may
 /// be being filled keeps them out, by `change`.
 ///
-/// Lock order: `filling`, then `state`.
+/// Lock order: `filling`, then `state`, then `held`.
 ///
 /// - Invariant: `plan` is `nil` exactly when the file is resident.
 final class OpenFile: Sendable {
@@ -15,6 +15,8 @@ final class OpenFile: Sendable {
     let state: Mutex<State>
     /// Held by those whose bytes of the cloud are on their way to the content file.
     let filling = SharedLock()
+    /// What of a file that is not all here is on its way to programs.
+    let held = Mutex(HeldRanges())
 
     init(id: ItemID, state: consuming State = State()) {
         self.id = id
@@ -102,6 +104,8 @@ final class OpenFile: Sendable {
         var waits: [HydrationPlan.WaiterID: Pending<Void>] = [:]
         var nextWaiter: UInt64 = 1
         var fetches: [HydrationPlan.RequestID: Task<Void, Never>] = [:]
+        /// How many bring all of it here.
+        var completers = 0
         /// Who waited for bytes last: what comes is counted as that program's.
         var asker: ReadingPrograms.Program?
         /// Whether its stalled readers are looked after.
@@ -183,6 +187,9 @@ final class OpenFile: Sendable {
             case .placeholder: 0
             }
         }
+
+        /// How much is to come until everything is here.
+        var missingByteCount: Int64 { plan.map { max(0, $0.size - $0.present.byteCount) } ?? 0 }
 
         /// What is absent can never come, whatever base the item gets.
         mutating func loseBase() {

@@ -120,6 +120,23 @@ final class OpenFiles: Sendable {
         }
     }
 
+    /// The files that are in use at this moment, by nobody who could rely on that.
+    var inUse: [OpenFile] {
+        table.withLock { $0.values.filter { $0.uses > 0 }.map(\.file) }
+    }
+
+    /// Another use of every file that is in use.
+    func retainAll() -> [OpenFile] {
+        table.withLock { table in
+            table.compactMap { id, slot in
+                guard slot.uses > 0 else { return nil }
+                table[id]?.uses += 1
+                table[id]?.begun += 1
+                return slot.file
+            }
+        }
+    }
+
     /// Ends one use; the last one stores what the catalog does not know yet.
     ///
     /// May block on the disk. What the disk refuses is tried again by `settleAgain`.

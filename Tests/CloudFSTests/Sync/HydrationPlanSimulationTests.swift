@@ -29,7 +29,9 @@ import Testing
         mutating func send(_ event: HydrationPlan.Event) {
             let before = plan.present
             let actions = plan.handle(event, now: now)
-            let isKept = before.ranges.allSatisfy { plan.present.contains($0) }
+            var kept = before
+            if case .thinned(let dropped) = event { kept.subtract(dropped) }
+            let isKept = kept.ranges.allSatisfy { plan.present.contains($0) }
             #expect(isKept && plan.invariantsHold, note)
             for action in actions { perform(action) }
         }
@@ -94,9 +96,19 @@ import Testing
             send(.delivered(id, position..<position + step))
         }
 
+        /// Half of what could go, with something held.
+        mutating func thin() {
+            let held = random.range(below: plan.size, longest: 100_000)
+            let byteCount = max(1, plan.present.byteCount / 2)
+            let dropped = plan.expendable(byteCount, beside: [held])
+            #expect(!dropped.intersects(held), note)
+            #expect(dropped.byteCount < byteCount + HydrationPlan.blockSize, note)
+            if !dropped.isEmpty { send(.thinned(dropped)) }
+        }
+
         mutating func step() {
             now += .milliseconds(random.below(50))
-            switch random.below(24) {
+            switch random.below(25) {
             case 0..<8: read()
             case 8..<19: progress(failing: true)
             case 19:
@@ -110,6 +122,7 @@ import Testing
                     send(.truncated(to: Int64.random(in: 0...plan.size, using: &random)))
                 }
             case 22: if random.below(10) == 0 { send(.completeAll(forced: true)) }
+            case 23: thin()
             default:
                 now += .seconds(random.below(40))
                 send(random.below(2) == 0 ? .tick : .expireStalled(.timedOut))
