@@ -55,6 +55,18 @@ struct EvictionTests {
         }
     }
 
+    @Test func `what was downloaded and not opened yet is not the first to go`() async throws {
+        try await Self.with { drive in
+            for number in 0..<4 { try await drive.run("cat \(number) > /dev/null") }
+            try await drive.mustDo(["download", "9"])
+            try await eventually("the cache fits", within: .seconds(10)) {
+                try await Self.resident(drive).count <= 4
+            }
+            let resident = try await Self.resident(drive)
+            #expect(resident.contains(9) && !resident.contains(0), "\(resident)")
+        }
+    }
+
     @Test func `dirty, open and pinned items stay`() async throws {
         try await Self.with { drive in
             let holder = try drive.start("exec sleep 60 < 1")

@@ -15,6 +15,8 @@ final class Downloader: Sendable {
     private static let parallelFiles = 4
     /// Files for which there is room.
     private let admitted = Mutex<[OpenFile]>([])
+    /// Held while there is a look whether there is.
+    private let admission = Mutex<Void>(())
 
     /// How the last attempt of a file failed, and when it is tried again.
     struct Failure: Sendable {
@@ -137,19 +139,20 @@ final class Downloader: Sendable {
 
     /// Fetches a file, if there is room for it beside those that are being fetched.
     private func complete(_ file: OpenFile) async throws(CloudFSError) {
-        try await pool.engine { try self.admit(file) }
         defer { admitted.withLock { files in files.removeAll { $0 === file } } }
-        try await hydrator.complete(file)
+        try await hydrator.complete(file) { () throws(CloudFSError) in try self.admit(file) }
     }
 
     /// - Throws: `diskFull`.
     private func admit(_ file: OpenFile) throws(CloudFSError) {
-        try admitted.withLock { admitted throws(CloudFSError) in
-            let missing = (admitted + [file]).reduce(0) { sum, file in
+        let own = file.state.withLock { $0.missingByteCount }
+        guard own > 0 else { return }
+        try admission.withLock { _ throws(CloudFSError) in
+            let others = admitted.withLock { $0 }.reduce(0) { sum, file in
                 sum + file.state.withLock { $0.missingByteCount }
             }
-            try hydrator.evictor.requireRoom(for: missing, of: file.id)
-            admitted.append(file)
+            try hydrator.evictor.requireRoom(for: own + others, of: file.id)
+            admitted.withLock { $0.append(file) }
         }
     }
 
@@ -165,7 +168,10 @@ final class Downloader: Sendable {
             try await files.release(file, on: pool)
             if let failure { throw failure }
             try await pool.engine {
+                let now = self.files.clocks.now()
                 try self.files.catalog.write { writer in
+                    // Else what a person has just asked for would be the first to be dropped.
+                    try writer.setLastUsed(now, accessed: nil, of: id)
                     // An empty file has nothing to fetch and no content file: it is done too.
                     if try writer.reader.existing(id).item.size == 0 {
                         try writer.setWanted(false, of: id)
@@ -178,8 +184,13 @@ final class Downloader: Sendable {
             if error.code == .cancelled, Task.isCancelled { return }
             connection.didFail(error)
             let retryAt = files.clocks.elapsed() + .seconds(30)
-            failures.withLock { $0[id] = Failure(error: error, retryAt: retryAt) }
-            logger.notice(
+            let isKnown = failures.withLock { failures in
+                defer { failures[id] = Failure(error: error, retryAt: retryAt) }
+                return error.isLackOfRoom
+                    && failures.values.contains { $0.error.code == error.code }
+            }
+            logger.log(
+                level: isKnown ? .debug : .notice,
                 "a file could not be downloaded",
                 metadata: ["item.id": "\(id)", "error": "\(error)"]
             )

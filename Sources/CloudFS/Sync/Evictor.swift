@@ -19,11 +19,15 @@ final class Evictor: Sendable {
     /// Held for a turn: two would drop twice as much.
     private let turn = Mutex<Void>(())
     private let filling = Mutex(Filling())
+    /// All that could be dropped when that was too little, and how long this is taken for true.
+    private let lack = Mutex<(found: Int64, until: Duration)?>(nil)
 
     /// What has arrived since who fetches took a turn, in bytes, and when the next one may come.
     private struct Filling {
         var byteCount = 0
         var due = Duration.zero
+        /// Whether somebody takes one.
+        var isTaken = false
     }
 
     /// Bounds of what content may take of the local disk, in bytes.
@@ -66,7 +70,10 @@ final class Evictor: Sendable {
         while !Task.isCancelled {
             var pause = Self.shortestPause
             do throws(CloudFSError) {
-                pause = try await pool.engine { try self.takeTurn().pause }
+                let outcome = try await pool.engine { try self.takeTurn() }
+                pause = outcome.pause
+                // What files in use give back, who fills them knows.
+                if outcome.excessInUse == 0 { tell(outcome.excess) }
             } catch {
                 logger.error("eviction failed", metadata: ["error": "\(error)"])
             }
@@ -77,7 +84,7 @@ final class Evictor: Sendable {
     }
 
     /// How long it rests: 50 times as long as all the files here are counted, within bounds.
-    private static let shortestPause = Duration.milliseconds(250)
+    static let shortestPause = Duration.milliseconds(250)
     private static let longestPause = Duration.seconds(5)
     private static let rest = 50
 
@@ -151,31 +158,49 @@ final class Evictor: Sendable {
     ///
     /// Content files are removed a moment later, and file systems give their room back later still.
     ///
-    /// - Returns: Whether something was dropped, now or for somebody else a moment ago.
-    func makeRoom(for byteCount: Int64) throws(CloudFSError) -> Bool {
-        let now = files.clocks.elapsed()
+    /// - Returns: How many bytes were dropped.
+    func makeRoom(for byteCount: Int64) throws(CloudFSError) -> Int64 {
         let dropped = try drop(byteCount)
-        return lastDrop.withLock { last in
-            if dropped > 0 { last = now }
-            return last.map { now - $0 < Self.settling } ?? false
-        }
+        if dropped > 0 { lastDrop.withLock { $0 = files.clocks.elapsed() } }
+        return dropped
+    }
+
+    /// Whether something was dropped, for whomever, of which the room may still be to come.
+    var hasJustDropped: Bool {
+        let now = files.clocks.elapsed()
+        return lastDrop.withLock { $0.map { now - $0 < Self.settling } ?? false }
     }
 
     /// Makes room for bytes of a file that a person wants here; drops nothing if that would not do.
     ///
     /// - Throws: `diskFull` where the disk would be left with less than it should.
     func requireRoom(for byteCount: Int64, of id: ItemID) throws(CloudFSError) {
+        guard byteCount > 0 else { return }
         let needed = byteCount + byteCount / 64 + Self.overhead
         let lack = needed + limits.freeFloor - (try files.store.space().available)
         guard lack > 0 else { return }
-        let found = try gather(lack) { $0.id == id ? 0 : $0.localBytes }
+        let found = try droppable(lack)
         let dropped = found < lack ? 0 : try dropInTurn(lack)
         guard dropped < lack else { return }
+        let rest = lack - max(found < lack ? found : 0, dropped)
         throw CloudFSError(
             .diskFull,
-            "the disk lacks \(lack - found) bytes for it, as \(limits.freeFloor) are kept free",
+            "the disk lacks \(rest) bytes for it, as \(limits.freeFloor) are kept free",
             item: id
         )
+    }
+
+    /// How many bytes could be dropped, up to those that are wanted.
+    ///
+    /// Of many files for which there is no room, not each has all others looked at.
+    private func droppable(_ byteCount: Int64) throws(CloudFSError) -> Int64 {
+        let now = files.clocks.elapsed()
+        if let known = lack.withLock({ $0 }), now < known.until, known.found < byteCount {
+            return known.found
+        }
+        let found = try gather(byteCount) { files.isEngaged($0.id) ? 0 : $0.localBytes }
+        if found < byteCount { lack.withLock { $0 = (found, now + Self.settling) } }
+        return found
     }
 
     /// What the disk and the catalog may need beside the bytes, and a 64th of these.
@@ -191,33 +216,36 @@ final class Evictor: Sendable {
     /// What came of a turn.
     struct Outcome {
         /// How many bytes are still too many.
-        var excess: Int64
+        var excess: Int64 = 0
+        /// How many of these files in use have to make up for: what the disk lacks, and what they
+        /// take by themselves beyond what all content may.
+        var excessInUse: Int64 = 0
         /// How long to rest.
         var pause: Duration
     }
 
-    /// Whether so much has arrived that it is time for a turn; said to one who asks.
+    /// Whether so much has arrived that it is time for a turn; said to one who asks, until `rest`.
     func isDue(afterFilling count: Int) -> Bool {
         filling.withLock { filling in
             filling.byteCount += count
-            let now = files.clocks.elapsed()
-            guard filling.byteCount >= Self.step, filling.due <= now else { return false }
-            filling = Filling(due: now + Self.shortestPause)
+            guard filling.byteCount >= Self.step, !filling.isTaken,
+                filling.due <= files.clocks.elapsed()
+            else { return false }
+            filling = Filling(isTaken: true)
             return true
+        }
+    }
+
+    /// Ends the turn of who fetches.
+    func rest(for pause: Duration) {
+        filling.withLock { filling in
+            filling.isTaken = false
+            filling.due = files.clocks.elapsed() + pause
         }
     }
 
     /// After how many bytes who fetches takes a turn.
     private static let step = 32 << 20
-
-    /// A turn of who fetches.
-    ///
-    /// - Returns: How many bytes are still too many.
-    func takeTurnWhileFilling() throws(CloudFSError) -> Int64 {
-        let outcome = try takeTurn()
-        filling.withLock { $0.due = files.clocks.elapsed() + outcome.pause }
-        return outcome.excess
-    }
 
     /// Drops what is too much, as far as that can be known without looking at everything each time.
     func takeTurn() throws(CloudFSError) -> Outcome {
@@ -227,18 +255,21 @@ final class Evictor: Sendable {
     private func takeOnlyTurn() throws(CloudFSError) -> Outcome {
         files.catalog.refillReserve()
         let begin = files.clocks.elapsed()
-        let excess = try excess()
+        let inUse = files.partialBytes
+        let lacking = limits.freeFloor - (try files.store.space().available)
+        let used = try files.catalog.read { try $0.localBytes() } + inUse.unstored
+        let excess = max(0, lacking, used - limits.cacheSize)
         let counting = files.clocks.elapsed() - begin
         let pause = min(max(Self.shortestPause, counting * Self.rest), Self.longestPause)
         guard excess > 0 else {
             turns.withLock { $0 = EvictionTurns() }
-            tell(excess)
-            return Outcome(excess: 0, pause: pause)
+            return Outcome(pause: pause)
         }
         let dropped = try takeTurn(dropping: excess)
-        tell(excess - dropped)
+        let inUseAlone = min(inUse.all, used) - limits.cacheSize
         return Outcome(
-            excess: excess - dropped,
+            excess: max(0, excess - dropped),
+            excessInUse: inUse.all == 0 ? 0 : max(0, max(lacking, inUseAlone) - dropped),
             pause: dropped > 0 ? Self.shortestPause : pause
         )
     }
@@ -327,19 +358,12 @@ final class Evictor: Sendable {
     ]
 
     /// Says once that there is no room, until there is again.
-    private func tell(_ excess: Int64) {
+    func tell(_ excess: Int64) {
         let wasTold = isTold.exchange(excess > 0, ordering: .relaxed)
         guard excess > 0, !wasTold else { return }
         logger.warning(
             "content takes more room than it may, and nothing more can be dropped",
             metadata: ["bytes": "\(excess)"]
         )
-    }
-
-    /// How many bytes too many are here.
-    private func excess() throws(CloudFSError) -> Int64 {
-        let used = try files.catalog.read { try $0.localBytes() } + files.unstoredBytes
-        let space = try files.store.space()
-        return max(used - limits.cacheSize, limits.freeFloor - space.available)
     }
 }

@@ -6,19 +6,25 @@ extension Hydrator {
     /// are being read.
     ///
     /// Blocks on the disk: who fetches more than there is room for is no faster than who makes it.
-    func keepRoom() {
+    ///
+    /// - Returns: How long there is no need to do that again.
+    func keepRoom() -> Duration {
         do throws(CloudFSError) {
-            let excess = try evictor.takeTurnWhileFilling()
-            if excess > 0 { _ = try thin(by: excess, sparing: .usual) }
+            let outcome = try evictor.takeTurn()
+            guard outcome.excessInUse > 0 else { return outcome.pause }
+            let thinned = try thin(by: outcome.excessInUse, sparing: .usual)
+            evictor.tell(outcome.excess - thinned)
+            return thinned > 0 ? Evictor.shortestPause : outcome.pause
         } catch {
             logger.error("no room could be made", metadata: ["error": "\(error)"])
+            return Evictor.shortestPause
         }
     }
 
     /// Makes room for the rest of a fetch that found none.
     ///
-    /// For a guess, nobody who reads is deprived; for who waits, all that is a guess is dropped,
-    /// and others who read may let go of more in a moment.
+    /// For what nobody waits for, no reader is deprived; for who waits, what others read ahead goes
+    /// too, and they may let go of more in a moment.
     ///
     /// - Returns: Whether it is worth another try.
     func makeRoom(
@@ -29,13 +35,11 @@ extension Hydrator {
         do throws(CloudFSError) {
             return try await blocking {
                 let byteCount = Int64(range.count)
-                if try self.evictor.makeRoom(for: byteCount) { return true }
-                if try self.thin(by: byteCount, sparing: .usual) > 0 { return true }
-                guard file.state.withLock({ $0.plan?.isAwaited(request) == true }) else {
-                    return false
-                }
-                _ = try self.thin(by: byteCount, sparing: .least)
-                return true
+                var lack = byteCount - (try self.evictor.makeRoom(for: byteCount))
+                if lack > 0 { lack -= try self.thin(by: lack, sparing: .usual) }
+                let isAwaited = file.state.withLock { $0.plan?.isAwaited(request) == true }
+                if lack > 0, isAwaited { _ = try self.thin(by: lack, sparing: .least) }
+                return isAwaited || lack < byteCount || self.evictor.hasJustDropped
             }
         } catch {
             logger.error("no room could be made", metadata: ["error": "\(error)"])
@@ -51,14 +55,20 @@ extension Hydrator {
         sparing: HydrationPlan.Sparing
     ) throws(CloudFSError) -> Int64 {
         var dropped: Int64 = 0
+        var failure: CloudFSError?
         for file in files.retainAll() {
             defer { releaseNow(file) }
             guard dropped < byteCount else { continue }
-            let thinned = try files.thin(file, by: byteCount - dropped, sparing: sparing)
-            perform(thinned.actions, on: file)
-            dropped += thinned.byteCount
-            if let failure = thinned.failure { throw failure }
+            do throws(CloudFSError) {
+                let thinned = try files.thin(file, by: byteCount - dropped, sparing: sparing)
+                perform(thinned.actions, on: file)
+                dropped += thinned.byteCount
+                failure = failure ?? thinned.failure
+            } catch {
+                failure = failure ?? error
+            }
         }
+        if dropped == 0, let failure { throw failure }
         return dropped
     }
 }

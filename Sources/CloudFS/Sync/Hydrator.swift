@@ -117,10 +117,16 @@ final class Hydrator: Sendable {
     }
 
     /// Brings the whole file here and waits for it.
-    func complete(_ file: OpenFile) async throws(CloudFSError) {
+    ///
+    /// - Parameter admit: May refuse it before anything is fetched; blocks on the disk.
+    func complete(
+        _ file: OpenFile,
+        once admit: @escaping @Sendable () throws(CloudFSError) -> Void = {}
+    ) async throws(CloudFSError) {
         // What has just come may else be dropped before it is stored as all here.
         file.state.withLock { $0.completers += 1 }
         defer { file.state.withLock { $0.completers -= 1 } }
+        try await blocking { try admit() }
         if let wait = try await blocking({ try self.beginCompleting(file) }) {
             try await finish(wait)
         }
@@ -206,7 +212,8 @@ final class Hydrator: Sendable {
         from known: Origin?
     ) async -> CloudFSError? {
         let reached = ReachedOffset(range.lowerBound)
-        let end = files.clocks.elapsed() + min(Self.patience, files.hydration.settings.stallTimeout)
+        let patience = min(Self.patience, files.hydration.settings.stallTimeout)
+        var (end, failedAt) = (files.clocks.elapsed() + patience, range.lowerBound)
         var delay = Duration.milliseconds(50)
         var (origin, next) = (known, known)
         while true {
@@ -233,6 +240,11 @@ final class Hydrator: Sendable {
                     } else {
                         await isWorthAnotherTry(error, file, origin)
                     }
+                let offset = reached.offset.withLock { $0 }
+                if offset > failedAt {
+                    (end, failedAt) = (files.clocks.elapsed() + patience, offset)
+                    delay = .milliseconds(50)
+                }
                 guard isWorthIt, !Task.isCancelled,
                     files.clocks.elapsed() + delay < end
                 else { return error }
@@ -246,7 +258,8 @@ final class Hydrator: Sendable {
         }
     }
 
-    /// How long a fetch is tried again while the cloud is out of reach, or the disk is full.
+    /// How long a fetch is tried again, without a byte more, while the cloud is out of reach or the
+    /// disk is full.
     static let patience = Duration.seconds(5)
 
     /// Where the cloud has the bytes of a file: what one attempt relies on.
@@ -341,7 +354,9 @@ final class Hydrator: Sendable {
             reached.offset.withLock { $0 = offset + Int64(bytes.count) }
             self.perform(actions, on: file)
             if self.evictor.isDue(afterFilling: bytes.count) {
-                try await self.blocking { self.keepRoom() }
+                var pause = Evictor.shortestPause
+                defer { self.evictor.rest(for: pause) }
+                pause = try await self.blocking { self.keepRoom() }
             }
         }
         if let item { onNews(file.id, .details(item)) }

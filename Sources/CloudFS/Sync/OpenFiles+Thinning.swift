@@ -14,8 +14,8 @@ extension OpenFiles {
 
     /// Drops bytes of a file in use that the cloud has too, and that no reader is near of.
     ///
-    /// Nothing of what was changed here, of what a person wants here, and of a version that the
-    /// cloud may not have any more.
+    /// Nothing of what was changed here, of what is being brought here whole, of a version that the
+    /// cloud may not have any more, and of what the kernel reads without the drive.
     ///
     /// Blocks on the disk, and until what is on its way to the file has arrived there.
     func thin(
@@ -23,29 +23,48 @@ extension OpenFiles {
         by byteCount: Int64,
         sparing: HydrationPlan.Sparing = .usual
     ) throws(CloudFSError) -> Thinned {
-        guard file.state.withLock({ $0.plan != nil }) else { return Thinned() }
+        guard file.state.withLock({ $0.plan != nil }), mayThin.load(ordering: .relaxed) else {
+            return Thinned()
+        }
         return try file.change { state throws(CloudFSError) in
-            guard state.isLoaded, let plan = state.plan, state.generation != 0, !state.isDirty,
-                state.base != nil, state.lostSize == nil, !state.isOutdated, state.completers == 0
-            else { return Thinned() }
+            guard let plan = state.plan, state.mayGiveWay else { return Thinned() }
             let held = file.held.withLock { $0.ranges }
             let dropped = plan.expendable(byteCount, beside: held, sparing: sparing)
             guard !dropped.isEmpty, try !isPinned(file.id) else { return Thinned() }
             try forget(dropped, of: &state, file.id)
             let content = try content(of: &state, file.id)
             let (gone, failure) = Self.drop(dropped, of: content)
+            if failure?.code == .unsupported { mayThin.store(false, ordering: .relaxed) }
             guard !gone.isEmpty else { return Thinned(failure: failure) }
             let actions = handle(.thinned(gone), &state, clocks.elapsed())
-            state.noteThinned()
+            state.noteUnstored()
             return Thinned(byteCount: gone.byteCount, actions: actions, failure: failure)
         }
     }
 
-    /// How much has arrived in files in use that the catalog does not know of.
-    ///
+    /// Whether a program, or the engine, is at a file's content.
+    func isEngaged(_ id: ItemID) -> Bool {
+        live(id)?.state.withLock { state in
+            state.isInUse || !state.fetches.isEmpty || !state.waits.isEmpty || state.completers > 0
+        } ?? false
+    }
+
+    /// What files in use that are not all here take of the disk, in bytes.
+    struct PartialBytes: Sendable {
+        var all: Int64 = 0
+        /// What the catalog does not know of.
+        var unstored: Int64 = 0
+    }
+
     /// Without files that somebody is at just now.
-    var unstoredBytes: Int64 {
-        inUse.reduce(0) { $0 + ($1.state.withLockIfAvailable { $0.unstoredBytes } ?? 0) }
+    var partialBytes: PartialBytes {
+        inUse.reduce(into: PartialBytes()) { sum, file in
+            file.state.withLockIfAvailable { state in
+                guard let plan = state.plan else { return }
+                sum.all += plan.present.byteCount
+                sum.unstored += state.unstoredBytes
+            }
+        }
     }
 
     private func isPinned(_ id: ItemID) throws(CloudFSError) -> Bool {
@@ -60,17 +79,18 @@ extension OpenFiles {
         _ id: ItemID
     ) throws(CloudFSError) {
         let left = state.storedRanges.subtracting(dropped)
-        guard left.byteCount < state.storedRanges.byteCount else { return }
-        let allocated = try content(of: &state, id).facts().allocated
-        try catalog.write { writer in
-            try writer.setRanges(
-                left.ranges,
-                of: id,
-                localBytes: max(0, allocated - dropped.byteCount)
-            )
+        if left.byteCount < state.storedRanges.byteCount {
+            try catalog.write { writer in
+                try writer.setRanges(left.ranges, of: id, localBytes: left.byteCount)
+            }
+            state.storedRanges = left
+            state.hasForgotten = true
+            // Should they stay after all, they are stored again with the last use.
+            state.noteUnstored()
         }
-        state.storedRanges = left
+        guard state.hasForgotten else { return }
         try catalog.makeDurable()
+        state.hasForgotten = false
     }
 
     /// - Returns: What is not to be read any more.
@@ -98,8 +118,14 @@ extension OpenFiles {
 }
 
 extension OpenFile.State {
-    /// What of the bytes that are here the catalog does not know, after some were dropped.
-    fileprivate mutating func noteThinned() {
+    /// Whether nothing but its readers needs what is here of it.
+    fileprivate var mayGiveWay: Bool {
+        isLoaded && generation != 0 && !isDirty && base != nil && lostSize == nil && !isOutdated
+            && !isUnlinked && completers == 0 && backing == nil && direct == nil
+    }
+
+    /// Counts anew what of the bytes that are here the catalog does not know.
+    fileprivate mutating func noteUnstored() {
         guard let plan else { return }
         unstoredBytes = max(0, plan.present.byteCount - storedRanges.byteCount)
     }

@@ -15,6 +15,8 @@ final class OpenFiles: Sendable {
     let directWriters = DirectWriters()
     /// Raised when whole files are wanted.
     let wanted = Signal()
+    /// Whether the disk can give back parts of a file.
+    let mayThin = Atomic(true)
 
     private struct Slot {
         var file: OpenFile

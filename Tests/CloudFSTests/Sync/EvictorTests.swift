@@ -8,6 +8,7 @@ import Testing
 @Suite struct EvictorTests {
     private let fixture: CatalogFixture
     private let evictor: Evictor
+    private let makeEvictor: (Evictor.Limits) -> Evictor
     private let claimed = Claimed()
     private var catalog: Catalog { fixture.catalog }
 
@@ -24,15 +25,20 @@ import Testing
                 return id
             }
         )
-        fixture = try CatalogFixture()
-        evictor = Evictor(
-            files: fixture.files,
-            hub: ChangeHub(),
-            coordinator: Coordinator(places: places),
-            pool: BlockingPool(name: "evict", width: 1),
-            limits: Evictor.Limits(cacheSize: 0, freeFloor: 0),
-            logger: Logger(label: "evict")
-        )
+        let fixture = try CatalogFixture()
+        let coordinator = Coordinator(places: places)
+        makeEvictor = { limits in
+            Evictor(
+                files: fixture.files,
+                hub: ChangeHub(),
+                coordinator: coordinator,
+                pool: BlockingPool(name: "evict", width: 1),
+                limits: limits,
+                logger: Logger(label: "evict")
+            )
+        }
+        self.fixture = fixture
+        evictor = makeEvictor(Evictor.Limits(cacheSize: 0, freeFloor: 0))
     }
 
     private func addFolder(_ name: String, in parent: ItemID = .root) throws -> ItemID {
@@ -47,7 +53,11 @@ import Testing
     }
 
     /// Adds a file that the cloud has, with all its bytes here.
-    private func addFile(_ name: String, in parent: ItemID) throws -> ItemID {
+    private func addFile(
+        _ name: String,
+        in parent: ItemID = .root,
+        localBytes: Int64 = 4096
+    ) throws -> ItemID {
         let new = NewItem(
             container: ContainerID(1),
             kind: .file,
@@ -68,7 +78,7 @@ import Testing
                 of: id,
                 generation: 1,
                 residency: .resident,
-                localBytes: 4096
+                localBytes: localBytes
             )
             return id
         }
@@ -117,8 +127,75 @@ import Testing
         _ = try addFile("pinned", in: folder)
         _ = try evictor.takeTurn()
         let other = try addFile("other", in: .root)
-        #expect(try evictor.makeRoom(for: 1))
+        #expect(try evictor.makeRoom(for: 1) > 0)
         #expect(try !isHere(other))
+    }
+
+    // MARK: - Room for downloads
+
+    /// An evictor of a disk that lacks 1 GiB.
+    private func poorEvictor() throws -> Evictor {
+        let available = try fixture.files.store.space().available
+        return makeEvictor(Evictor.Limits(cacheSize: .max, freeFloor: available + 1 << 30))
+    }
+
+    @Test func `what would not be enough is not dropped for a download`() throws {
+        let small = try addFile("small", localBytes: 512 << 20)
+        let failure = #expect(throws: CloudFSError.self) {
+            try poorEvictor().requireRoom(for: 1, of: ItemID(1000))
+        }
+        #expect(failure?.code == .diskFull)
+        #expect(try isHere(small))
+        let large = try addFile("large", localBytes: 4 << 30)
+        try poorEvictor().requireRoom(for: 1, of: ItemID(1000))
+        #expect(try !isHere(large))
+    }
+
+    @Test func `neither the file itself nor what is used is room for a download`() throws {
+        let own = try addFile("own", localBytes: 4 << 30)
+        let played = try addFile("played", localBytes: 4 << 30)
+        let (downloaded, open) = (try fixture.files.acquire(own), try fixture.files.acquire(played))
+        downloaded.state.withLock { $0.completers = 1 }
+        open.state.withLock { $0.handles = 1 }
+        #expect(throws: CloudFSError.self) { try poorEvictor().requireRoom(for: 1, of: own) }
+        _ = try addFile("other", localBytes: 4 << 30)
+        try poorEvictor().requireRoom(for: 1, of: own)
+        #expect(try isHere(own) && isHere(played))
+    }
+
+    @Test func `what is all here needs no room`() throws {
+        try poorEvictor().requireRoom(for: 0, of: ItemID(1000))
+    }
+
+    // MARK: - Turns of who fetches
+
+    @Test func `one of those who fetch takes a turn, after many bytes, and then they rest`() {
+        #expect(!evictor.isDue(afterFilling: 1 << 20))
+        #expect(evictor.isDue(afterFilling: 32 << 20))
+        #expect(!evictor.isDue(afterFilling: 64 << 20))
+        evictor.rest(for: .zero)
+        #expect(evictor.isDue(afterFilling: 0))
+        evictor.rest(for: .seconds(1000))
+        #expect(!evictor.isDue(afterFilling: 64 << 20))
+    }
+
+    @Test(arguments: [true, false])
+    func `files in use make up for a lack of room, and for no more than they take`(
+        isFull: Bool
+    ) throws {
+        let file = try PartialFile(in: fixture, isDirty: false)
+        let pinned = try addFile("pinned", localBytes: 1 << 30)
+        try catalog.write { try $0.setPolicy(.pinned, of: pinned) }
+        let open = try fixture.files.acquire(file.id)
+        open.state.withLock { $0.handles = 1 }
+        let available = try fixture.files.store.space().available
+        let evictor = makeEvictor(
+            Evictor.Limits(cacheSize: 1 << 20, freeFloor: isFull ? available + 1 << 30 : 0)
+        )
+        let outcome = try evictor.takeTurn()
+        #expect(outcome.excess > 0)
+        #expect((outcome.excessInUse > 0) == isFull)
+        withExtendedLifetime(open) {}
     }
 
     // MARK: - Turns

@@ -80,6 +80,33 @@ import Testing
         #expect(try files.thin(file, by: 1).byteCount == 4096)
     }
 
+    @Test func `what the kernel reads by itself, has no name or comes whole stays`() throws {
+        let file = try half()
+        let changes: [(inout OpenFile.State, Bool) -> Void] = [
+            { $0.backing = $1 ? 1 : nil }, { $0.isUnlinked = $1 }, { $0.completers = $1 ? 1 : 0 },
+        ]
+        for change in changes {
+            file.state.withLock { change(&$0, true) }
+            #expect(try files.thin(file, by: 1).byteCount == 0)
+            file.state.withLock { change(&$0, false) }
+            #expect(try files.thin(file, by: 1).byteCount == 4096)
+        }
+    }
+
+    @Test func `what was not stored is counted once, and stored with the last use`() throws {
+        let file = try half()
+        let more = Self.filled.upperBound..<Self.filled.upperBound + 65_536
+        file.state.withLock { state in
+            state.plan?.present.insert(more)
+            state.unstoredBytes = 65_536
+        }
+        #expect(try files.thin(file, by: 4096).byteCount == 4096)
+        #expect(file.state.withLock { $0.unstoredBytes } == 65_536)
+        #expect(try catalog.read { try $0.localBytes() } == Int64(Self.filled.count) - 4096)
+        try files.release(file)
+        #expect(try known(file) == [4096..<more.upperBound])
+    }
+
     @Test func `what the catalog cannot be told of is not dropped`() throws {
         let file = try half()
         let before = try allocated(file)
