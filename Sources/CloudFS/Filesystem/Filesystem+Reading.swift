@@ -17,72 +17,82 @@ extension Filesystem {
         guard handle.isReadable else { throw Self.badMode(handle) }
         // Else whoever opens the file next would wait for this read, in the kernel.
         if handle.noteRead() { files.caches.noteUsed(handle.file.id, by: number) }
-        let (source, presence) = try source(handle.file, offset, count)
-        if presence == .complete { return .ready(source) }
+        let here = try look(handle.file, offset, count)
+        if case .complete(let source) = here { return .ready(source) }
         let program = programs.program(of: thread, openedBy: handle.opener)
         guard !program.isRefused else {
-            if presence == .range { return .ready(source) }
+            if let source = here.source { return .ready(source) }
             programs.activity.noteRefusal(of: program, at: clocks.now())
             throw programs.refusal(of: program, handle.file.id)
         }
         // The kernel reads whole pages, the last one that there can be as well.
         let range = offset..<offset + min(Int64(count), .max - offset)
-        // What is no habit is not read ahead of.
-        let asker = presence == .range ? nil : program
+        // What is here is no reason to read ahead on behalf of somebody, but it shows habits.
         let wait = try hydrator.begin(
             handle.file,
             range: range,
             handle: program.purpose == .inspector ? nil : handle.number,
-            asker: asker
+            asker: here.source == nil ? program : nil
         )
-        if presence == .range { return .ready(source) }
-        if wait == nil {
-            let (source, presence) = try self.source(handle.file, offset, count)
-            if presence != .absent { return .ready(source) }
-        }
+        let arrived = wait == nil ? try look(handle.file, offset, count).source : nil
+        if let source = here.source ?? arrived { return .ready(source) }
         if handle.noteWaiting() { programs.activity.noteFile(program, at: clocks.now()) }
         return .pending { () throws(CloudFSError) in
-            var wait = wait
-            while true {
-                if let wait { try await self.hydrator.finish(wait) }
-                let (source, presence) = try self.source(handle.file, offset, count)
-                if presence != .absent { return source }
-                // They came, and were dropped at once for want of room.
-                wait = try self.hydrator.begin(handle.file, range: range, handle: nil)
+            try await self.source(of: handle.file, range, after: wait)
+        }
+    }
+
+    /// Where the bytes are once they are here.
+    private func source(
+        of file: OpenFile,
+        _ range: Range<Int64>,
+        after first: HydrationWait?
+    ) async throws(CloudFSError) -> ReadSource {
+        var wait = first
+        while true {
+            if let wait { try await hydrator.finish(wait) }
+            let here = try look(file, range.lowerBound, range.count)
+            if let source = here.source { return source }
+            // They came, and were dropped at once for want of room.
+            wait = try await hydrator.blocking {
+                try self.hydrator.begin(file, range: range, handle: nil)
             }
         }
     }
 
-    /// How much of what is asked for is here.
+    /// How much of what is asked for is here, and where.
     private enum Presence {
         /// The whole file.
-        case complete
+        case complete(ReadSource)
         /// What is asked for, and not all of the file.
-        case range
+        case range(ReadSource)
         case absent
+
+        var source: ReadSource? {
+            switch self {
+            case .complete(let source), .range(let source): source
+            case .absent: nil
+            }
+        }
     }
 
-    /// Where the bytes are or will be, and whether they need fetching.
-    private func source(
+    private func look(
         _ file: OpenFile,
         _ offset: Int64,
         _ count: Int
-    ) throws(CloudFSError) -> (source: ReadSource, presence: Presence) {
+    ) throws(CloudFSError) -> Presence {
         try file.state.withLock { state throws(CloudFSError) in
-            guard offset < state.size, count > 0 else { return (.bytes([]), .complete) }
+            guard offset < state.size, count > 0 else { return .complete(.bytes([])) }
             let count = Int(min(Int64(count), state.size - offset))
             let range = offset..<offset + Int64(count)
             // A placeholder that nobody asked for has no content file, and gets none.
-            if let plan = state.plan, !plan.isPresent(range), state.generation == 0 {
-                return (.bytes([]), .absent)
-            }
+            if let plan = state.plan, !plan.isPresent(range) { return .absent }
             let content = try files.content(of: &state, file.id)
-            guard let plan = state.plan else {
-                return (.file(content, offset: offset, count: count, held: nil), .complete)
+            guard state.plan != nil else {
+                return .complete(.file(content, offset: offset, count: count, held: nil))
             }
-            guard plan.isPresent(range) else { return (.bytes([]), .absent) }
             let held = HeldRange(range, of: file)
-            return (.file(content, offset: offset, count: count, held: held), .range)
+            return .range(.file(content, offset: offset, count: count, held: held))
         }
     }
 

@@ -20,7 +20,7 @@ final class Evictor: Sendable {
     private let turn = Mutex<Void>(())
     private let filling = Mutex(Filling())
     /// All that could be dropped when that was too little, and how long this is taken for true.
-    private let lack = Mutex<(found: Int64, until: Duration)?>(nil)
+    private let lastLack = Mutex<(found: Int64, until: Duration)?>(nil)
 
     /// What has arrived since who fetches took a turn, in bytes, and when the next one may come.
     private struct Filling {
@@ -180,12 +180,11 @@ final class Evictor: Sendable {
         let lack = needed + limits.freeFloor - (try files.store.space().available)
         guard lack > 0 else { return }
         let found = try droppable(lack)
-        let dropped = found < lack ? 0 : try dropInTurn(lack)
-        guard dropped < lack else { return }
-        let rest = lack - max(found < lack ? found : 0, dropped)
+        let gained = found < lack ? found : try dropInTurn(lack)
+        guard gained < lack else { return }
         throw CloudFSError(
             .diskFull,
-            "the disk lacks \(rest) bytes for it, as \(limits.freeFloor) are kept free",
+            "the disk lacks \(lack - gained) bytes for it, as \(limits.freeFloor) are kept free",
             item: id
         )
     }
@@ -195,11 +194,11 @@ final class Evictor: Sendable {
     /// Of many files for which there is no room, not each has all others looked at.
     private func droppable(_ byteCount: Int64) throws(CloudFSError) -> Int64 {
         let now = files.clocks.elapsed()
-        if let known = lack.withLock({ $0 }), now < known.until, known.found < byteCount {
+        if let known = lastLack.withLock({ $0 }), now < known.until, known.found < byteCount {
             return known.found
         }
         let found = try gather(byteCount) { files.isEngaged($0.id) ? 0 : $0.localBytes }
-        if found < byteCount { lack.withLock { $0 = (found, now + Self.settling) } }
+        if found < byteCount { lastLack.withLock { $0 = (found, now + Self.settling) } }
         return found
     }
 

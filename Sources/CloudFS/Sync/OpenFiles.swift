@@ -122,7 +122,7 @@ final class OpenFiles: Sendable {
         }
     }
 
-    /// The files that are in use at this moment, by nobody who could rely on that.
+    /// The files that are in use at this moment; each of them may be let go of in the next.
     var inUse: [OpenFile] {
         table.withLock { $0.values.filter { $0.uses > 0 }.map(\.file) }
     }

@@ -156,7 +156,7 @@ import Testing
     @Test func `regression: clients that come while it ends do no harm`() async throws {
         // Threads of their own: they would keep the server from its own.
         let pool = BlockingPool(name: "clients", width: 4)
-        for _ in 0..<20 {
+        for _ in 0..<50 {
             let (ready, isReady) = AsyncStream.makeStream(of: Void.self)
             var logger = Logger(label: "test")
             logger.logLevel = .critical
