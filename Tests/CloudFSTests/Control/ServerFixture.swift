@@ -86,11 +86,7 @@ final class RawConnection: Sendable {
     /// A call that blocks must not take a thread from the server under test.
     private let pool = BlockingPool(name: "raw", width: 2)
 
-    /// There is nobody to connect to.
-    struct Refused: Error {}
-
-    /// - Parameter isRequired: Whether a server that does not listen fails the test.
-    init(_ path: String, isRequired: Bool = true) throws {
+    init(_ path: String) throws {
         descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         try #require(descriptor >= 0)
         var address = sockaddr_un()
@@ -101,7 +97,6 @@ final class RawConnection: Sendable {
                 connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
             }
         }
-        guard isRequired || result == 0 else { throw Refused() }
         try #require(result == 0)
     }
 
