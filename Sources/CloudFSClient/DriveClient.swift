@@ -79,9 +79,14 @@ public struct DriveClient: Sendable {
 
     /// Begins to unmount; the answer comes before the mount is gone.
     ///
-    /// - Returns: What stays in the outbox until the next mount.
-    public func unmount(force: Bool) async throws(DriveClientError) -> OutboxCounts {
-        let answer: DrainResult = try await post(.unmount, UnmountRequest(force: force))
+    /// - Parameter sending: How long the drive may go on sending after that, 10 s at most.
+    /// - Returns: What stays in the outbox, as of now.
+    public func unmount(
+        force: Bool,
+        sending: Duration
+    ) async throws(DriveClientError) -> OutboxCounts {
+        let request = UnmountRequest(force: force, sendingSeconds: sending / .seconds(1))
+        let answer: DrainResult = try await post(.unmount, request)
         return answer.remaining
     }
 

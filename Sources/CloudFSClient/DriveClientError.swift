@@ -33,7 +33,8 @@ public enum DriveClientError: Error, Sendable, Hashable, CustomStringConvertible
                 + "or detach it: cloudfs unmount --force \(mountpoint)"
         case .notAnswering(let mountpoint, let pid):
             let who = pid.map { " (pid \($0))" } ?? ""
-            return "the daemon of the drive at \(mountpoint)\(who) does not answer"
+            return "the daemon of the drive at \(mountpoint)\(who) does not answer; try again, "
+                + "or detach it: cloudfs unmount --force \(mountpoint)"
         case .otherUser(let mountpoint, let user):
             return "the drive at \(mountpoint) belongs to user \(user)"
         case .insecure(let fault):

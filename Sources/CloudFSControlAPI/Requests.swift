@@ -131,13 +131,18 @@ public struct DrainRequest: Codable, Sendable, Hashable {
 public struct UnmountRequest: Codable, Sendable, Hashable {
     /// Whether open files are no reason to refuse.
     public var force: Bool
+    /// How long the drive may go on sending what waits once it is unmounted, in seconds; 10, which
+    /// is also the most, if it is not said.
+    public var sendingSeconds: Double?
 
-    public init(force: Bool) {
+    public init(force: Bool, sendingSeconds: Double? = nil) {
         self.force = force
+        self.sendingSeconds = sendingSeconds
     }
 
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         force = try container.decodeIfPresent(Bool.self, forKey: .force) ?? false
+        sendingSeconds = try container.decodeIfPresent(Double.self, forKey: .sendingSeconds)
     }
 }

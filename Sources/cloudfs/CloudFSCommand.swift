@@ -49,6 +49,7 @@ struct CloudFSCommand: AsyncParsableCommand {
 
     static func main() async {
         do {
+            try checkName(in: Array(CommandLine.arguments.dropFirst()))
             var command = try parseAsRoot()
             guard var work = command as? any AsyncParsableCommand else { return try command.run() }
             if !(work is UnmountCommand) { try detachDeadMounts() }
@@ -57,6 +58,19 @@ struct CloudFSCommand: AsyncParsableCommand {
             guard let message = message(of: error) else { exit(withError: error) }
             Terminal.errors.line(message)
             Glibc.exit(exitCode(for: error).rawValue)
+        }
+    }
+
+    /// Refuses a command that there is not: the parser shows all of the help where its help is
+    /// asked for, and takes it for an argument else.
+    static func checkName(in arguments: [String]) throws {
+        var commands = configuration.subcommands
+        // Behind a command's name its own commands and arguments look alike.
+        let words = arguments.first == "help" ? arguments.dropFirst() : arguments.prefix(1)
+        for word in words.prefix(while: { !$0.hasPrefix("-") }) {
+            guard let command = commands.first(where: { $0.configuration.commandName == word })
+            else { throw ValidationError("there is no command \(word)") }
+            commands = command.configuration.subcommands
         }
     }
 

@@ -45,11 +45,17 @@ struct DrainCommand: AsyncParsableCommand {
     }
 
     /// Drains with a line of progress on a terminal.
-    static func drain(_ client: DriveClient, timeout: Duration?) async throws -> OutboxCounts {
+    ///
+    /// - Parameter note: What is said if Ctrl-C ends that.
+    static func drain(
+        _ client: DriveClient,
+        timeout: Duration?,
+        note: String = "Sending goes on; `cloudfs queue` shows it."
+    ) async throws -> OutboxCounts {
         guard Terminal.errors.isWatched, timeout != .zero else {
             return try await client.drain(timeout: timeout)
         }
-        let interrupt = InterruptNote("Sending goes on; `cloudfs queue` shows it.")
+        let interrupt = InterruptNote(note)
         defer { interrupt.cancel() }
         // Ends with this function.
         async let _ = show(client)

@@ -30,11 +30,12 @@ struct DriveDescription: Sendable {
             ("outbox", Units.outbox(status.outbox), status.outbox.failed > 0 ? .red : .plain),
         ]
         if status.counts.conflicts > 0 {
-            let versions = Units.count(status.counts.conflicts, "document")
+            let versions = Units.count(status.counts.conflicts, "version")
             rows.append(("conflicts", "\(versions); see: cloudfs conflicts", .red))
         }
         if status.counts.errors > 0 {
-            rows.append(("errors", Units.count(status.counts.errors, "item"), .red))
+            let items = Units.count(status.counts.errors, "item")
+            rows.append(("errors", "\(items); see: cloudfs queue", .red))
         }
         for (name, note) in (status.server ?? [:]).sorted(by: { $0.key < $1.key }) {
             rows.append((name, note, .plain))

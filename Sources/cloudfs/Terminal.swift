@@ -39,10 +39,18 @@ struct Terminal: Sendable {
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR { continue }
-            // A reader that went away (`| head`) wants no more, and nobody is left to tell.
-            guard count > 0 else { exit(EXIT_FAILURE) }
+            guard count > 0 else { Self.giveUp(descriptor, errno) }
             rest = rest.dropFirst(count)
         }
+    }
+
+    /// Ends the command, which cannot say what it has to say.
+    private static func giveUp(_ descriptor: Int32, _ code: Int32) -> Never {
+        // A reader that went away (`| head`) wants no more, and nobody is left to tell.
+        if code != EPIPE, descriptor != STDERR_FILENO {
+            errors.line("cloudfs: standard output: \(String(cString: strerror(code)))")
+        }
+        exit(EXIT_FAILURE)
     }
 
     /// Writes a path as a line: its bytes for programs, for people what cannot steer the terminal.

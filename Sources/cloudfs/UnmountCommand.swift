@@ -9,7 +9,7 @@ struct UnmountCommand: AsyncParsableCommand {
         discussion: """
             What cannot be sent in time stays on this machine and is sent after the next mount; \
             the command says what it is. With --force nothing is waited for and open files are no \
-            hindrance; a drive whose daemon is gone is detached.
+            hindrance; a drive whose daemon is gone, or does not answer, is detached.
             """
     )
 
@@ -35,7 +35,7 @@ struct UnmountCommand: AsyncParsableCommand {
             )
         }
         if drive.isListening {
-            try await unmount(drive)
+            guard try await unmount(drive) else { return }
         } else {
             guard force || DeadMounts.isDead(drive.mountpoint) else {
                 try drive.requireDaemon()
@@ -47,17 +47,52 @@ struct UnmountCommand: AsyncParsableCommand {
         if !drive.isListening { try DriveLocator.current().forget(drive.afterDetaching) }
     }
 
-    private func unmount(_ drive: DriveAddress) async throws {
-        let client = DriveClient(drive)
-        if !force {
-            let status = try await client.status()
-            // Nothing moves in a drive that is offline or paused; waiting would be in vain.
-            if status.connection.state == .online, status.outbox.total > 0 {
-                _ = try await DrainCommand.drain(client, timeout: timeout.duration)
-            }
+    /// - Returns: Whether the daemon ends; else the mount was taken from one that hangs.
+    private func unmount(_ drive: DriveAddress) async throws -> Bool {
+        do {
+            try await end(drive)
+            return true
+        } catch let error as DriveClientError {
+            guard force, case .notAnswering = error else { throw error }
+            try DeadMounts.detach(drive.mountpoint)
+            let pid = drive.record.map { " (pid \($0.pid))" } ?? ""
+            Terminal.errors.line(
+                "the daemon\(pid) does not answer; \(drive.mountpoint.printable) is detached"
+            )
+            return false
         }
-        let page = force ? nil : try await client.outbox(PageRequest(limit: 20))
-        let remaining = try await client.unmount(force: force)
+    }
+
+    private func end(_ drive: DriveAddress) async throws {
+        guard !force else {
+            let client = DriveClient(drive, patience: .seconds(5))
+            return tell(try await client.unmount(force: true, sending: .zero), nil)
+        }
+        let client = DriveClient(drive)
+        let rest = try await send(client)
+        let page = try await client.outbox(PageRequest(limit: 20))
+        tell(try await client.unmount(force: false, sending: rest), page)
+    }
+
+    /// Sends what waits.
+    ///
+    /// - Returns: How long what comes to it at the very end may be sent.
+    private func send(_ client: DriveClient) async throws -> Duration {
+        let end = ContinuousClock.now + timeout.duration
+        let status = try await client.status()
+        // Nothing moves in a drive that is offline or paused; waiting would be in vain.
+        guard status.connection.state == .online else { return .zero }
+        if status.outbox.total > 0 {
+            let note = "The drive is still mounted. Sending goes on; `cloudfs queue` shows it."
+            let left = try await DrainCommand.drain(client, timeout: timeout.duration, note: note)
+            // What could not be sent in all this time cannot be sent in a little more.
+            guard left.total == 0 else { return .zero }
+        }
+        return max(.zero, end - ContinuousClock.now)
+    }
+
+    /// Says what is kept.
+    private func tell(_ remaining: OutboxCounts, _ page: OutboxPage?) {
         guard remaining.total > 0 else { return }
         Terminal.errors.line(
             "not sent, and kept for the next mount: \(Units.outbox(remaining))"

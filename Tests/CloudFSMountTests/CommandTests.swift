@@ -172,6 +172,47 @@ struct CommandTests {
         }
     }
 
+    @Test(arguments: [["--force"], ["--timeout", "1s"]])
+    func `unmount waits no longer than it was told`(options: [String]) async throws {
+        // Nothing can be sent in this time.
+        try await TestDrive.with(["--upload-limit", "1KiB"]) { drive in
+            try await drive.run("head -c 1M /dev/urandom > large")
+            try await eventually("it is being sent") {
+                try await drive.mustDo(["queue"]).contains("large")
+            }
+            let began = ContinuousClock.now
+            let ended = try await drive.cloudfs(["unmount"] + options + [drive.path])
+            #expect(ended.status == 0, "\(ended)")
+            #expect(ended.errors.contains("kept for the next mount"), "\(ended)")
+            #expect(ContinuousClock.now - began < .seconds(8))
+            #expect(MountEntry.at(drive.path).isEmpty)
+        }
+    }
+
+    @Test func `a command that there is not is refused, also where its help is asked for`()
+        async throws
+    {
+        for arguments in [["foo"], ["help", "foo"], ["help", "conflicts", "foo"], ["umount"]] {
+            let refused = try await Shell.run([TestMount.binary("cloudfs")] + arguments)
+            #expect(refused.status == 64, "\(arguments)")
+            #expect(refused.errors.contains("there is no command"), "\(refused)")
+        }
+        for arguments in [["help"], ["help", "conflicts", "keep"], ["help", "status"]] {
+            let shown = try await Shell.run([TestMount.binary("cloudfs")] + arguments)
+            #expect(shown.status == 0 && shown.output.contains("USAGE"), "\(shown)")
+        }
+    }
+
+    @Test func `what cannot be written is told of`() async throws {
+        try await TestDrive.with { drive in
+            let failed = try await Shell.script(
+                "cd \(drive.path) && \(TestMount.binary("cloudfs")) status > /dev/full",
+                environment: drive.environment
+            )
+            #expect(failed.status == 1 && failed.errors.contains("No space left"), "\(failed)")
+        }
+    }
+
     @Test func `unmount refuses while files are open`() async throws {
         try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
             let holder = try drive.start("exec sleep 60 < document.txt")
@@ -181,7 +222,7 @@ struct CommandTests {
                 environment: drive.environment
             )
             #expect(refused.status != 0)
-            #expect(!refused.errors.isEmpty)
+            #expect(refused.errors.contains("document.txt is open"), "\(refused)")
             #expect(try await drive.text("document.txt") == "text")
         }
     }

@@ -154,6 +154,31 @@ struct FullDiskTests {
         }
     }
 
+    @Test(arguments: [[], ["--no-passthrough"]])
+    func `a film that rests makes room for who saves`(mode: [String]) async throws {
+        let options = ["--free-floor", "64MiB", "--hydration", "partial"] + mode
+        try await Self.withSmallDisk(.ext4, options, megabytes: 256) { drive in
+            try await Self.add("film", megabytes: 240, to: drive)
+            try await drive.python(
+                """
+                film = os.open("film", os.O_RDONLY)
+                for at in range(0, 120 << 20, 1 << 20):
+                    assert len(os.pread(film, 1 << 20, at)) == 1 << 20
+                # Slower than somebody looks, and more than was left beside the film.
+                with open("save", "wb") as file:
+                    for _ in range(150):
+                        file.write(b"x" * (1 << 20))
+                        file.flush()
+                        time.sleep(0.05)
+                there = os.open(os.environ["CLOUD"] + "/film", os.O_RDONLY)
+                for at in range(0, 120 << 20, 1 << 20):
+                    assert os.pread(film, 1 << 20, at) == os.pread(there, 1 << 20, at), at
+                """,
+                within: .seconds(60)
+            )
+        }
+    }
+
     @Test func `what is wanted and has no room is refused, and displaces nothing`() async throws {
         let options = ["--free-floor", "64MiB"]
         try await Self.withSmallDisk(.ext4, options, megabytes: 200) { drive in

@@ -220,6 +220,37 @@ struct UploadTests {
         }
     }
 
+    @Test(.enabled(if: TestMount.isRoot, "the cloud's disk is told to refuse by root"))
+    func `regression: what the cloud refuses to move can be taken back, or removed`()
+        async throws
+    {
+        try await TestDrive.with { drive in
+            for name in ["back", "elsewhere", "removed"] { try drive.cloud.write(name, name) }
+            try drive.cloud.write("closed/there", "there")
+            try await eventually("they are listed") { try await drive.names().count == 4 }
+            try await drive.run("chattr +i \"$CLOUD/closed\"")
+            do {
+                try await drive.run("mv back elsewhere removed closed")
+                try await eventually("they are refused", within: .seconds(20)) {
+                    try await drive.cloudfs(["queue"]).output.contains("3 failed")
+                }
+                try await drive.run(
+                    "mv closed/back . && mv closed/elsewhere moved && echo more >> moved"
+                        + " && rm closed/removed"
+                )
+                try await drive.mustDo(["drain", "--wait", drive.path])
+                #expect(drive.cloud.text("back") == "back")
+                #expect(drive.cloud.text("moved") == "elsewheremore\n")
+                #expect(drive.cloud.text("elsewhere") == nil)
+                #expect(drive.cloud.text("removed") == nil)
+            } catch {
+                try await drive.run("chattr -i \"$CLOUD/closed\"")
+                throw error
+            }
+            try await drive.run("chattr -i \"$CLOUD/closed\"")
+        }
+    }
+
     @Test func `regression: a tagged folder whose name is taken gets another one`() async throws {
         try await TestDrive.with { drive in
             // A name that no listing shows, as of a twin where the cloud folds case.

@@ -103,7 +103,7 @@ final class Life: Sendable {
                 kept: try KeptState(nil, NoKeeper()),
                 keeper: NoKeeper(),
                 logger: logger
-            ) {}
+            ) { _ in }
             let task = Task { await parts.run() }
             drive.withLock { $0 = (parts, task) }
             // It may have been killed on the way.

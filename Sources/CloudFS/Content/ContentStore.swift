@@ -235,11 +235,15 @@ final class ContentStore: Sendable {
     }
 
     /// Free and total bytes of the disk below the store.
-    func space() throws(CloudFSError) -> (total: Int64, available: Int64) {
+    func space() throws(CloudFSError) -> (total: Int64, free: Int64, available: Int64) {
         var status = statvfs()
         guard statvfs(root, &status) == 0 else { throw ContentFile.failure("statvfs") }
         let unit = Int64(status.f_frsize)
-        return (Int64(status.f_blocks) * unit, Int64(status.f_bavail) * unit)
+        return (
+            total: Int64(status.f_blocks) * unit,
+            free: Int64(status.f_bfree) * unit,
+            available: Int64(status.f_bavail) * unit
+        )
     }
 
     private func emptyStaging() throws(CloudFSError) {

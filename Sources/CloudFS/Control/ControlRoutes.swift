@@ -43,7 +43,10 @@ struct ControlRoutes: Sendable {
             return try await drive.status()
         }
         post(.unmount, router) { (drive, body: UnmountRequest) in
-            DrainResult(remaining: try await drive.unmount(force: body.force))
+            let sending = body.sendingSeconds.map { Duration.seconds(min(max(0, $0), 1e6)) }
+            return DrainResult(
+                remaining: try await drive.unmount(force: body.force, sending: sending)
+            )
         }
         get(.conflicts, router) { drive, page in try await drive.conflicts(page) }
         post(.conflictVersions, router) { (drive, body: ConflictQuery) in

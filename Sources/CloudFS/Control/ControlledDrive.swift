@@ -111,7 +111,9 @@ protocol ControlledDrive: CoordinatedDrive {
 
     /// Begins to unmount and returns before the daemon ends; it does not drain first.
     ///
+    /// - Parameter sending: How long it may go on sending once it is unmounted; `nil` for as long
+    ///   as it does when it is not asked to unmount.
     /// - Throws: `claimed` if files are open and `force` is not given.
-    /// - Returns: What stays in the outbox until the next mount.
-    func unmount(force: Bool) async throws(CloudFSError) -> OutboxCounts
+    /// - Returns: What stays in the outbox, as of now.
+    func unmount(force: Bool, sending: Duration?) async throws(CloudFSError) -> OutboxCounts
 }

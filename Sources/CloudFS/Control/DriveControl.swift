@@ -25,7 +25,7 @@ final class DriveControl: ControlledDrive {
     private let purposes = Atomic<UInt64>(0)
     private let identity: Identity
     private let beginRestart: @Sendable () async throws(CloudFSError) -> Void
-    private let beginUnmount: @Sendable () -> Void
+    private let beginUnmount: @Sendable (_ sending: Duration?) -> Void
 
     var catalog: Catalog { filesystem.catalog }
 
@@ -35,7 +35,7 @@ final class DriveControl: ControlledDrive {
         pool: BlockingPool,
         identity: Identity,
         restart: @escaping @Sendable () async throws(CloudFSError) -> Void,
-        unmount: @escaping @Sendable () -> Void
+        unmount: @escaping @Sendable (_ sending: Duration?) -> Void
     ) {
         self.filesystem = filesystem
         self.leases = leases
@@ -184,17 +184,26 @@ final class DriveControl: ControlledDrive {
         try await beginRestart()
     }
 
-    func unmount(force: Bool) async throws(CloudFSError) -> OutboxCounts {
-        let open = filesystem.handles.openFiles.count
-        guard force || open == 0 else {
-            throw CloudFSError(
-                .claimed,
-                "\(open) files are open; close them, or use --force"
-            )
-        }
+    func unmount(force: Bool, sending: Duration?) async throws(CloudFSError) -> OutboxCounts {
+        let open = force ? [] : Set(filesystem.handles.openFiles.map(\.file.id))
+        guard open.isEmpty else { throw try await isInUse(open) }
         let left = try await pool.engine { try self.catalog.read { try self.counts($0) } }
-        beginUnmount()
+        beginUnmount(sending)
         return left
+    }
+
+    /// Names some of the files for which a drive cannot be unmounted.
+    private func isInUse(_ open: Set<ItemID>) async throws(CloudFSError) -> CloudFSError {
+        let names = try await pool.engine {
+            try self.catalog.read { reader in
+                try open.sorted().prefix(3).map { try self.path(of: $0, reader)?.text ?? "a file" }
+            }
+        }
+        let more = open.count > names.count ? " and \(open.count - names.count) more" : ""
+        let files = "\(names.joined(separator: ", "))\(more)"
+        let verb = open.count == 1 ? "is" : "are"
+        let them = open.count == 1 ? "it" : "them"
+        return CloudFSError(.claimed, "\(files) \(verb) open; close \(them), or use --force")
     }
 
     // MARK: - The outbox

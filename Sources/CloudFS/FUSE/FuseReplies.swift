@@ -105,8 +105,8 @@ enum FuseReplies {
         values.f_bsize = UInt(blockSize)
         values.f_frsize = UInt(blockSize)
         values.f_blocks = UInt(clamping: statistics.totalBytes / blockSize)
-        values.f_bfree = UInt(clamping: statistics.availableBytes / blockSize)
-        values.f_bavail = values.f_bfree
+        values.f_bfree = UInt(clamping: statistics.freeBytes / blockSize)
+        values.f_bavail = UInt(clamping: statistics.availableBytes / blockSize)
         values.f_files = UInt(clamping: statistics.totalItems)
         values.f_ffree = UInt(clamping: statistics.freeItems)
         values.f_favail = values.f_ffree

@@ -146,6 +146,8 @@ extension Filesystem {
                 backing: backing,
                 caller: caller
             )
+            // What it will write may need room that others have to give.
+            if isWritable { evictor.noticeUse(of: [file.id]) }
             // No content is replaced while it has a handle.
             return OpenedFile(
                 item: file.id,

@@ -192,11 +192,14 @@ extension Filesystem {
     func statistics() throws(CloudFSError) -> FilesystemStatistics {
         let items = try catalog.read { try $0.itemCount() }
         let disk = try files.store.space()
-        let space = connection.quota.map { ($0.total, $0.available) } ?? disk
+        let quota = connection.quota
+        let space =
+            quota.map { (total: $0.total, free: $0.available, available: $0.available) } ?? disk
         return FilesystemStatistics(
             blockSize: 4096,
-            totalBytes: space.0,
-            availableBytes: max(0, space.1),
+            totalBytes: space.total,
+            freeBytes: max(0, space.free),
+            availableBytes: max(0, space.available),
             totalItems: Int64(items) + 1_000_000_000,
             freeItems: 1_000_000_000
         )

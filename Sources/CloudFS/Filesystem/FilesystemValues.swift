@@ -133,6 +133,8 @@ enum SeekTarget: Sendable {
 struct FilesystemStatistics: Sendable {
     var blockSize: Int
     var totalBytes: Int64
+    /// With what is kept for root, on a disk that does so.
+    var freeBytes: Int64
     var availableBytes: Int64
     var totalItems: Int64
     var freeItems: Int64

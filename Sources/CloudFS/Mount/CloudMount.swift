@@ -15,6 +15,8 @@ public final class CloudMount: Sendable {
         var session: FuseSession?
         var services: Task<Void, Never>?
         var serving: Task<MountEnd, Never>?
+        /// How long it may go on sending at its end, if somebody has said so.
+        var sending: Duration?
     }
 
     private let configuration: MountConfiguration
@@ -60,8 +62,11 @@ public final class CloudMount: Sendable {
             kept: kept,
             keeper: keeper,
             logger: logger
-        ) { [weak self] in
-            self?.state.withLock { $0.session }?.unmount()
+        ) { [weak self] sending in
+            self?.state.withLock { state in
+                state.sending = sending
+                return state.session
+            }?.unmount()
         }
         state.withLock { $0.parts = parts }
         try await parts.meetContainer(within: Self.connectDeadline)
@@ -137,18 +142,21 @@ public final class CloudMount: Sendable {
         return await serving.value
     }
 
-    /// Unmounts, sends what can be sent until `deadline`, and stores the rest.
+    /// Unmounts, sends what can be sent until `deadline`, or as long as whoever had it unmounted
+    /// allows, and stores the rest.
     ///
     /// To be called once `start` has returned.
     ///
     /// - Returns: How many changes stay queued for the next mount; `nil` if that is not known.
     public func stop(deadline: Duration) async -> Int? {
-        let (parts, session, serving) = state.withLock { ($0.parts, $0.session, $0.serving) }
+        let (parts, session, serving, sending) = state.withLock {
+            ($0.parts, $0.session, $0.serving, $0.sending)
+        }
         session?.unmount()
         _ = await serving?.value
         guard let parts else { return 0 }
         parts.closeHandles()
-        let queued = await parts.drain(deadline: deadline)
+        let queued = await parts.drain(deadline: min(deadline, sending ?? deadline))
         await parts.leases.endAll()
         let services = state.withLock { $0.services }
         services?.cancel()

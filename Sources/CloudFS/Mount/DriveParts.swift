@@ -40,7 +40,7 @@ final class DriveParts: Sendable {
         kept: KeptState,
         keeper: any DriveKeeper,
         logger: Logger,
-        unmount: @escaping @Sendable () -> Void
+        unmount: @escaping @Sendable (_ sending: Duration?) -> Void
     ) throws(CloudFSError) {
         guard let first = configuration.containers.first else {
             throw CloudFSError(.invalidArgument, "a drive needs a container")
@@ -347,7 +347,7 @@ final class DriveParts: Sendable {
             group.addTask { await self.filesystem.replaced.run() }
             group.addTask { await self.filesystem.siblings.run() }
             group.addTask { await self.filesystem.watchOwnerFiles() }
-            group.addTask { await self.filesystem.evictor.run() }
+            group.addTask { await self.filesystem.hydrator.keepRoomFree() }
             group.addTask { await self.leases.run() }
             if !self.filesystem.options.isReadOnly { group.addTask { await self.watchers.run() } }
             group.addTask { await self.filesystem.thumbnails.run() }

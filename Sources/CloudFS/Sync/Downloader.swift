@@ -148,10 +148,10 @@ final class Downloader: Sendable {
         let own = file.state.withLock { $0.missingByteCount }
         guard own > 0 else { return }
         try admission.withLock { _ throws(CloudFSError) in
-            let others = admitted.withLock { $0 }.reduce(0) { sum, file in
-                sum + file.state.withLock { $0.missingByteCount }
+            let all = admitted.withLock { $0 }.reduce(own) { sum, file in
+                sum.addingOrMost(file.state.withLock { $0.missingByteCount })
             }
-            try hydrator.evictor.requireRoom(for: own + others, of: file.id)
+            try hydrator.evictor.requireRoom(for: all, of: file.id)
             admitted.withLock { $0.append(file) }
         }
     }

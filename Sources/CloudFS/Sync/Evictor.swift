@@ -65,22 +65,16 @@ final class Evictor: Sendable {
         wake.raise()
     }
 
-    /// Runs until the task is cancelled.
-    func run() async {
-        while !Task.isCancelled {
-            var pause = Self.shortestPause
-            do throws(CloudFSError) {
-                let outcome = try await pool.engine { try self.takeTurn() }
-                pause = outcome.pause
-                // What files in use give back, who fills them knows.
-                if outcome.excessInUse == 0 { tell(outcome.excess) }
-            } catch {
-                logger.error("eviction failed", metadata: ["error": "\(error)"])
-            }
-            await wake.wait()
-            // Many closes in a row are one occasion; cancelled, the loop ends.
-            try? await Task.sleep(for: pause)
-        }
+    /// Waits until there may be too much again.
+    ///
+    /// Of what a program writes into an open file nobody is told; so while one does, and files that
+    /// are being read could give way to it, a second is long enough.
+    ///
+    /// - Parameter pause: How long to rest at least: many closes in a row are one occasion.
+    func waitForUse(restingFor pause: Duration) async {
+        await wake.wait(atMost: files.mayHaveToGiveWay ? .seconds(1) : nil)
+        // Cancelled, its loop ends.
+        try? await Task.sleep(for: pause)
     }
 
     /// How long it rests: 50 times as long as all the files here are counted, within bounds.
@@ -176,17 +170,23 @@ final class Evictor: Sendable {
     /// - Throws: `diskFull` where the disk would be left with less than it should.
     func requireRoom(for byteCount: Int64, of id: ItemID) throws(CloudFSError) {
         guard byteCount > 0 else { return }
-        let needed = byteCount + byteCount / 64 + Self.overhead
-        let lack = needed + limits.freeFloor - (try files.store.space().available)
+        let needed = byteCount.addingOrMost(byteCount / 64).addingOrMost(Self.overhead)
+        let lack = needed.addingOrMost(limits.freeFloor - (try files.store.space().available))
         guard lack > 0 else { return }
         let found = try droppable(lack)
         let gained = found < lack ? found : try dropInTurn(lack)
         guard gained < lack else { return }
         throw CloudFSError(
             .diskFull,
-            "the disk lacks \(lack - gained) bytes for it, as \(limits.freeFloor) are kept free",
+            "the disk lacks \(Self.mebibytes(lack - gained)) MiB for it, "
+                + "as \(Self.mebibytes(limits.freeFloor)) MiB are kept free",
             item: id
         )
+    }
+
+    /// Rounded up, so that nobody is told that nothing is lacking.
+    private static func mebibytes(_ byteCount: Int64) -> Int64 {
+        byteCount.addingOrMost(1 << 20 - 1) >> 20
     }
 
     /// How many bytes could be dropped, up to those that are wanted.
@@ -256,7 +256,7 @@ final class Evictor: Sendable {
         let begin = files.clocks.elapsed()
         let inUse = files.partialBytes
         let lacking = limits.freeFloor - (try files.store.space().available)
-        let used = try files.catalog.read { try $0.localBytes() } + inUse.unstored
+        let used = try files.catalog.read { try $0.localBytes() }.addingOrMost(inUse.unstored)
         let excess = max(0, lacking, used - limits.cacheSize)
         let counting = files.clocks.elapsed() - begin
         let pause = min(max(Self.shortestPause, counting * Self.rest), Self.longestPause)
@@ -356,10 +356,11 @@ final class Evictor: Sendable {
         .claimed, .denied, .exists, .notFound,
     ]
 
-    /// Says once that there is no room, until there is again.
+    /// Says once that there is no room, until there is again; a few blocks are no lack of it.
     func tell(_ excess: Int64) {
-        let wasTold = isTold.exchange(excess > 0, ordering: .relaxed)
-        guard excess > 0, !wasTold else { return }
+        let isLack = excess >= 1 << 20
+        let wasTold = isTold.exchange(isLack, ordering: .relaxed)
+        guard isLack, !wasTold else { return }
         logger.warning(
             "content takes more room than it may, and nothing more can be dropped",
             metadata: ["bytes": "\(excess)"]

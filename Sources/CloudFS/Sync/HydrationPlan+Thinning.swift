@@ -10,7 +10,7 @@ extension HydrationPlan {
         /// What it reads next: somebody waits for bytes that there is no room for.
         case least
 
-        var behind: Int64 { self == .usual ? 8 << 20 : 0 }
+        var behind: Int64 { self == .usual ? 8 << 20 : 1 << 20 }
         var ahead: Int64 { self == .usual ? scarceWindow : 2 << 20 }
     }
 
@@ -37,11 +37,11 @@ extension HydrationPlan {
         for stream in streams { near.insert(surroundings(of: stream, sparing)) }
         let block = Self.blockSize
         for range in present.subtracting(near).ranges {
-            let first = (range.lowerBound + block - 1) / block * block
+            let first = range.lowerBound.addingOrMost(block - 1) / block * block
             let last = range.upperBound / block * block
-            let wanted = (byteCount - found.byteCount + block - 1) / block * block
+            let wanted = (byteCount - found.byteCount).addingOrMost(block - 1) / block * block
             guard wanted > 0 else { break }
-            if first < last { found.insert(first..<min(last, first + wanted)) }
+            if first < last { found.insert(first..<min(last, first.addingOrMost(wanted))) }
         }
         return found
     }
@@ -56,12 +56,19 @@ extension HydrationPlan {
         present.subtract(dropped)
         isScarce = true
         isCompleting = isForced
-        for index in streams.indices {
-            streams[index].window = min(streams[index].window, largestWindow)
-            let farthest = end(of: largestWindow, from: streams[index].next)
-            streams[index].aheadEnd = min(streams[index].aheadEnd, farthest)
-        }
+        for index in streams.indices { narrow(&streams[index], after: dropped) }
         cancelGuesses(&actions)
+    }
+
+    /// Has a reader's window end where something was dropped: else that would come again at once,
+    /// and take the room that somebody waits for. It grows again with what is read.
+    private func narrow(_ stream: inout ReadStream, after dropped: ByteRangeSet) {
+        var farthest = end(of: largestWindow, from: stream.next)
+        let ahead = dropped.ranges.first { $0.upperBound > stream.next }
+        if let ahead { farthest = min(farthest, max(ahead.lowerBound, stream.next)) }
+        stream.aheadEnd = min(stream.aheadEnd, farthest)
+        let least = min(stream.window, ReadStream.smallestWindow)
+        stream.window = max(least, min(stream.window, farthest - stream.next))
     }
 
     /// Cancels what is on its way and no reader is near of.

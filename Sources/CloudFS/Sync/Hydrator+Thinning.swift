@@ -2,8 +2,21 @@ import Logging
 
 /// What arrives leaves the disk the room that it should.
 extension Hydrator {
-    /// Makes room if what has arrived takes too much: of files that nobody uses, then of those that
-    /// are being read.
+    /// Keeps room on the disk, whoever takes it, until the task is cancelled.
+    func keepRoomFree() async {
+        while !Task.isCancelled {
+            var pause = Evictor.shortestPause
+            do throws(CloudFSError) {
+                pause = try await blocking { self.keepRoom() }
+            } catch {
+                logger.error("no room could be made", metadata: ["error": "\(error)"])
+            }
+            await evictor.waitForUse(restingFor: pause)
+        }
+    }
+
+    /// Makes room if there is less than there should be: of files that nobody uses, then of those
+    /// that are being read.
     ///
     /// Blocks on the disk: who fetches more than there is room for is no faster than who makes it.
     ///
@@ -11,8 +24,8 @@ extension Hydrator {
     func keepRoom() -> Duration {
         do throws(CloudFSError) {
             let outcome = try evictor.takeTurn()
-            guard outcome.excessInUse > 0 else { return outcome.pause }
-            let thinned = try thin(by: outcome.excessInUse, sparing: .usual)
+            let excess = outcome.excessInUse
+            let thinned = excess > 0 ? try thin(by: excess, sparing: .usual) : 0
             evictor.tell(outcome.excess - thinned)
             return thinned > 0 ? Evictor.shortestPause : outcome.pause
         } catch {

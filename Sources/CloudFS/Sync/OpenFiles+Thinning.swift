@@ -61,10 +61,25 @@ extension OpenFiles {
         inUse.reduce(into: PartialBytes()) { sum, file in
             file.state.withLockIfAvailable { state in
                 guard let plan = state.plan else { return }
-                sum.all += plan.present.byteCount
-                sum.unstored += state.unstoredBytes
+                let present = plan.present.byteCount
+                sum.all = sum.all.addingOrMost(present)
+                // What is written again and again is counted once.
+                let unknown = max(0, present - state.storedRanges.byteCount)
+                sum.unstored = sum.unstored.addingOrMost(min(unknown, state.unstoredBytes))
             }
         }
+    }
+
+    /// Whether a program writes, and another file that is not all here could make room for that.
+    var mayHaveToGiveWay: Bool {
+        var (isWritten, isPartial) = (false, false)
+        for file in inUse {
+            file.state.withLockIfAvailable { state in
+                isWritten = isWritten || state.isBeingWritten
+                isPartial = isPartial || state.plan.map { !$0.present.isEmpty } == true
+            }
+        }
+        return isWritten && isPartial
     }
 
     private func isPinned(_ id: ItemID) throws(CloudFSError) -> Bool {

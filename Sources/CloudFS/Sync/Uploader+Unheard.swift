@@ -129,10 +129,20 @@ extension Uploader {
             where [.notFound, .notDirectory, .remoteChanged].contains(error.code)
         {
             logger.debug("not in its old place", metadata: ["item.id": "\(sent.item)"])
+        } catch  where error.isRefusal && facts.hasTakenBack(sent) {
+            // Of a file that is not there, no half of the way was gone either.
+            guard try await find(path) == nil else { throw error }
+            return nil
         }
+        guard let remote = try await find(path), facts.isOutcome(remote, of: sent)
+        else { return nil }
+        return Outcome(item: remote)
+    }
+
+    /// - Returns: What the cloud has there; `nil` for nothing.
+    private func find(_ path: RemotePath) async throws(CloudFSError) -> RemoteItem? {
         do throws(CloudFSError) {
-            let remote = try await look(at: path)
-            return facts.isOutcome(remote, of: sent) ? Outcome(item: remote) : nil
+            return try await look(at: path)
         } catch  where error.code == .notFound || error.code == .notDirectory {
             return nil
         }
@@ -246,6 +256,13 @@ extension OutboxFacts {
             && (isOpen || item.content.generation != 0) && !facts.isResident && !facts.isDirty
             && !facts.hasChangedMetadata
             && (item.size != sent.size || item.metadata.modified != sent.modified)
+    }
+
+    /// Whether a file is not to be where a request was to move it: whoever was told that the cloud
+    /// refuses that has moved it elsewhere, or removed it.
+    func hasTakenBack(_ sent: SentRecord) -> Bool {
+        facts.kind == .file
+            && facts.place != OutboxStep.Facts.Place(parent: sent.parent, name: sent.name)
     }
 
     /// Whether something in the cloud is what a request for the item made.

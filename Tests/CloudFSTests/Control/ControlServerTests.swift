@@ -67,7 +67,7 @@ import Testing
             #expect(try await client.bookmark(drivePath("a")).token == "t")
             #expect(try await client.resolveBookmark("x").foundBy == .path)
             #expect(try await client.activity().programs.map(\.refusedReads) == [3])
-            _ = try await client.unmount(force: true)
+            _ = try await client.unmount(force: true, sending: .milliseconds(1500))
         }
         #expect(
             drive.calls == [
@@ -75,7 +75,7 @@ import Testing
                 "policy on-demand a/b", "policy on-demand ",
                 "evict a true", "download a b", "refresh a ", "progress a",
                 "outbox 7 a&b=/ c", "conflicts 1000 -", "resolve a all b true", "versions a",
-                "bookmark a", "resolve-bookmark x", "activity", "unmount true",
+                "bookmark a", "resolve-bookmark x", "activity", "unmount true 1.5 seconds",
             ]
         )
     }

@@ -229,8 +229,8 @@ final class FakeDrive: ControlledDrive {
         try await note("restart")
     }
 
-    func unmount(force: Bool) async throws(CloudFSError) -> OutboxCounts {
-        try await note("unmount \(force)")
+    func unmount(force: Bool, sending: Duration?) async throws(CloudFSError) -> OutboxCounts {
+        try await note("unmount \(force) \(sending.map { "\($0)" } ?? "-")")
         return state.withLock { $0.outbox }
     }
 

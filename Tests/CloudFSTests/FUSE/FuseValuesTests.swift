@@ -129,12 +129,14 @@ import Testing
             FilesystemStatistics(
                 blockSize: 4096,
                 totalBytes: 40_960,
+                freeBytes: 12_288,
                 availableBytes: 8192,
                 totalItems: 10,
                 freeItems: 4
             )
         )
         #expect(values.f_blocks == 10)
+        #expect(values.f_bfree == 3)
         #expect(values.f_bavail == 2)
         #expect(values.f_ffree == 4)
         #expect(values.f_namemax == 255)

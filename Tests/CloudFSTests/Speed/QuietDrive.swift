@@ -39,7 +39,7 @@ final class QuietDrive: Sendable {
             kept: try KeptState(nil, NoKeeper()),
             keeper: NoKeeper(),
             logger: logger
-        ) {}
+        ) { _ in }
         try await parts.meetContainer(within: .seconds(10))
         try await parts.filesystem.ensureListed(.root, within: .seconds(10))
         file = try Self.fill(parts.filesystem)

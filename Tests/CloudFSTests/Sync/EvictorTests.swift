@@ -163,6 +163,19 @@ import Testing
         #expect(try isHere(own) && isHere(played))
     }
 
+    @Test func `a file as long as numbers go has no room, and is none to count with`() throws {
+        #expect(Int64.max.addingOrMost(1) == .max)
+        #expect(Int64.min.addingOrMost(-1) == .min)
+        #expect(Int64.max.addingOrMost(-1) == .max - 1)
+        let rich = makeEvictor(Evictor.Limits(cacheSize: .max, freeFloor: 0))
+        for evictor in [rich, try poorEvictor()] {
+            let failure = #expect(throws: CloudFSError.self) {
+                try evictor.requireRoom(for: .max, of: ItemID(1000))
+            }
+            #expect(failure?.code == .diskFull)
+        }
+    }
+
     @Test func `what is all here needs no room`() throws {
         try poorEvictor().requireRoom(for: 0, of: ItemID(1000))
     }

@@ -38,7 +38,7 @@ private let mib: Int64 = 1 << 20
         // What was read far ahead goes too, after that.
         #expect(all.dropFirst().allSatisfy { $0.lowerBound == 132 * mib })
         let most = harness.plan.expendable(.max / 2, beside: [], sparing: .least)
-        #expect(most.ranges.first == 0..<100 * mib)
+        #expect(most.ranges.first == 0..<99 * mib)
         #expect(!most.intersects(100 * mib..<102 * mib) && most.contains(102 * mib..<103 * mib))
     }
 
@@ -107,6 +107,27 @@ private let mib: Int64 = 1 << 20
         harness.send(.completeAll(forced: true))
         harness.settle()
         #expect(harness.completions == 1)
+    }
+
+    @Test func `what was let go of for who waits does not come again at once`() {
+        var harness = reader(at: 100 * mib, of: 1000 * mib)
+        let dropped = harness.plan.expendable(.max / 2, beside: [], sparing: .least)
+        #expect(dropped.intersects(102 * mib..<132 * mib))
+        harness.send(.thinned(dropped))
+        #expect(harness.running.values.allSatisfy { !dropped.intersects($0) })
+        // Its reader goes on, and is read ahead of again.
+        for start in 100..<140 {
+            let waiter = harness.read(Int64(start) * mib..<Int64(start + 1) * mib)
+            harness.settle()
+            #expect(harness.succeeded(waiter))
+        }
+        #expect(harness.plan.isPresent(140 * mib..<150 * mib))
+    }
+
+    @Test func `blocks at the end of all numbers are counted`() {
+        let end = Int64.max
+        let harness = HydrationPlanHarness(size: end, present: ByteRangeSet(end - 100..<end))
+        #expect(expendable(harness, .max).isEmpty)
     }
 
     @Test func `of a closed handle nothing stays, and nothing is read ahead for it`() {

@@ -107,6 +107,29 @@ import Testing
         #expect(try known(file) == [4096..<more.upperBound])
     }
 
+    @Test func `what is written again and again takes room once`() throws {
+        let file = try half()
+        file.state.withLock { state in
+            state.plan?.present.insert(Self.filled.upperBound..<Self.filled.upperBound + 4096)
+            state.unstoredBytes = 1 << 40
+        }
+        #expect(files.partialBytes.unstored == 4096)
+        file.state.withLock { $0.unstoredBytes = 1024 }
+        #expect(files.partialBytes.unstored == 1024)
+    }
+
+    @Test func `a file that is partly here is watched while a program writes another`() throws {
+        let file = try half()
+        #expect(!files.mayHaveToGiveWay)
+        let other = try files.acquire(PartialFile(in: fixture, named: "other").id)
+        _ = other.outcome(ofReading: 0..<1, in: files)
+        other.state.withLock { $0.writers = 1 }
+        #expect(files.mayHaveToGiveWay)
+        file.state.withLock { $0.plan?.present = ByteRangeSet() }
+        other.state.withLock { $0.plan?.present = ByteRangeSet() }
+        #expect(!files.mayHaveToGiveWay)
+    }
+
     @Test func `what the catalog cannot be told of is not dropped`() throws {
         let file = try half()
         let before = try allocated(file)
