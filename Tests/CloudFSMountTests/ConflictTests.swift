@@ -201,6 +201,34 @@ struct ConflictTests {
         }
     }
 
+    @Test func `a file that lost its name to a folder is in conflict, and the folder stays`()
+        async throws
+    {
+        try await Self.apart(
+            prepare: Filling { try $0.write("other", "stays") },
+            here: "echo ours > thing",
+            elsewhere: "mkdir thing; echo theirs > thing/inner"
+        ) { drive in
+            try await eventually("both are here", within: .seconds(20)) {
+                try await drive.names().count == 3
+            }
+            let copy = try #require(try await drive.names().first { $0.contains("conflicted") })
+            let listed = try await drive.mustDo(["conflicts"])
+            #expect(listed.contains(copy), "\(listed)")
+            for name in ["thing", copy] {
+                #expect(try await drive.attribute(Self.flag, of: name) == "1")
+            }
+            let refused = try await drive.cloudfs(["conflicts", "keep", "\(drive.path)/\(copy)"])
+            #expect(refused.status == 1 && refused.errors.contains("is a folder"), "\(refused)")
+            #expect(try await drive.text("thing/inner") == "theirs\n")
+            #expect(try await drive.text(copy) == "ours\n")
+            // The folder is what is wanted: then the file goes.
+            try await drive.mustDo(["conflicts", "keep", "\(drive.path)/thing"])
+            #expect(try await drive.names() == ["other", "thing"])
+            #expect(try await drive.attribute(Self.flag, of: "thing") == "0")
+        }
+    }
+
     @Test func `a conflict is seen and ended by attributes`() async throws {
         try await Self.inConflict { drive, copy in
             let (list, resolve) = ("user.cloudfs.conflicts", "user.cloudfs.resolve")

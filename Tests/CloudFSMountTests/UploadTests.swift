@@ -220,6 +220,24 @@ struct UploadTests {
         }
     }
 
+    @Test func `a pause ends an upload on its way, which goes on after it`() async throws {
+        try await TestDrive.with(["--upload-limit", "1MB"]) { drive in
+            try await drive.run("head -c 6M /dev/urandom > film")
+            try await eventually("some of it is sent") {
+                try await drive.cloudfs(["queue"]).output.contains("uploading")
+            }
+            try await drive.mustDo(["pause"])
+            try await eventually("nothing is sent", within: .seconds(3)) {
+                try await !drive.cloudfs(["queue"]).output.contains("uploading")
+            }
+            #expect(try drive.cloud.paths().isEmpty)
+            #expect(try await drive.state("film") == "modified")
+            try await drive.mustDo(["resume"])
+            try await drive.mustDo(["drain", "--wait", drive.path])
+            try await drive.run("cmp film \"$CLOUD/film\"")
+        }
+    }
+
     @Test(.enabled(if: TestMount.isRoot, "the cloud's disk is told to refuse by root"))
     func `regression: what the cloud refuses to move can be taken back, or removed`()
         async throws

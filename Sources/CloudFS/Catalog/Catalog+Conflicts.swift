@@ -1,6 +1,9 @@
 import GRDB
 
-/// Documents and those versions of them that lost a race, which are files beside them.
+/// Documents and those versions of them that lost a race, which are items beside them.
+///
+/// Two folders of one name become one, so they are no versions of each other; but a file may have
+/// lost its name to a folder, or a link to a file.
 ///
 /// Names alone tell which is whose version (`ConflictNaming`): every device sees the same, renaming
 /// or removing one ends it, and nothing can be out of date.
@@ -44,18 +47,19 @@ extension CatalogReader {
         return try document(of: name) != nil || !conflictVersions(of: name).isEmpty
     }
 
-    /// The document that a file is a conflict version of.
+    /// The document that an item is a conflict version of.
     func document(of version: NameRecord) throws -> NameRecord? {
         guard let original = ConflictNaming.original(of: try ItemName(version.name)),
-            try isFile(version.item),
-            let record = try child(original.bytes, of: version.parent), record.item.kind == .file
+            let isFolder = try isFolder(version.item),
+            let record = try child(original.bytes, of: version.parent),
+            !isFolder || record.item.kind != .folder
         else { return nil }
         return NameRecord(parent: version.parent, name: original.bytes, item: record.id)
     }
 
     /// The conflict versions of a document; those with cut names are not found.
     func conflictVersions(of document: NameRecord) throws -> [NameRecord] {
-        guard try isFile(document.item) else { return [] }
+        guard let isFolder = try isFolder(document.item) else { return [] }
         let name = try ItemName(document.name)
         return try ConflictNaming.beginnings(of: name).flatMap { beginning in
             // What comes behind all names that begin so: the last byte is a space.
@@ -69,11 +73,13 @@ extension CatalogReader {
                 NameRecord(parent: document.parent, name: row.bytes(0), item: ItemID(row[1]))
             }
         }.filter { version in
-            try ConflictNaming.original(of: ItemName(version.name)) == name && isFile(version.item)
+            try ConflictNaming.original(of: ItemName(version.name)) == name
+                && (!isFolder || self.isFolder(version.item) == false)
         }
     }
 
-    private func isFile(_ id: ItemID) throws -> Bool {
-        try item(id)?.item.kind == .file
+    /// Whether an item is a folder, which a package is not; `nil` for one that is gone.
+    private func isFolder(_ id: ItemID) throws -> Bool? {
+        try item(id).map { $0.item.kind == .folder }
     }
 }

@@ -40,7 +40,7 @@ extension Filesystem {
     /// - Parameter known: The versions that whoever decides knows of; `nil` for all there are.
     /// - Throws: `notFound` if it has no name; `remoteChanged` if there is another version by now;
     ///   `claimed` where a coordinated program is in the way; `exists` if something else has the
-    ///   document's name.
+    ///   document's name; `isDirectory` if a folder would have to go, with all that is in it.
     func resolve(
         _ id: ItemID,
         _ resolution: Resolution,
@@ -61,6 +61,9 @@ extension Filesystem {
         var resolved = Resolved(kept: try Resolved.Place(document))
         switch resolution {
         case .keepThis:
+            for lost in [document] + versions where lost.item != named.item {
+                try requireNoFolder(lost)
+            }
             if named.item != document.item {
                 try put(try Resolved.Place(named), in: resolved.kept, for: caller)
             }
@@ -85,11 +88,23 @@ extension Filesystem {
         in document: Resolved.Place,
         for caller: Caller
     ) throws(CloudFSError) {
-        guard try isPackage(document) else {
+        let arePackages = (try isPackage(document), try isPackage(version))
+        guard arePackages != (false, false) else {
             return try move(version, to: document, .replacing, for: caller)
         }
         try move(version, to: document, .exchange, for: caller)
         try remove(version, for: caller)
+    }
+
+    private func requireNoFolder(_ record: NameRecord) throws(CloudFSError) {
+        let kind = try catalog.read { try $0.existing(record.item).item.kind }
+        guard kind == .folder else { return }
+        throw CloudFSError(
+            .isDirectory,
+            "\(try ItemName(record.name)) is a folder, which is not removed for a version: "
+                + "keep all, or remove or rename one of them",
+            item: record.item
+        )
     }
 
     /// Removes a version; of a package, all of it.

@@ -224,10 +224,13 @@ extension Uploader {
             isUnchanged: { snapshot.isTrue(of: file) },
             didSend: { sent in file.state.withLock { $0.sentBytes = sent } }
         )
+        file.state.withLock { $0.sentBytes = 0 }
         defer { file.state.withLock { $0.sentBytes = nil } }
         try await FaultPoint.uploadSnapshot.passInTask()
         return try await sending(sent, .uploadSent) { () async throws(CloudFSError) in
-            try await provider.upload(source, to: target, replacing: facts.base?.version)
+            try await untilPaused(id) { [provider] () async throws(CloudFSError) in
+                try await provider.upload(source, to: target, replacing: facts.base?.version)
+            }
         } _: { remote in
             try self.finishUpload(
                 of: file,

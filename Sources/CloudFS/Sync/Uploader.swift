@@ -21,6 +21,8 @@ final class Uploader: Sendable {
     }
 
     private let state = Mutex(State())
+    /// What ends the sending of bytes, for each item of which some are being sent.
+    private let cancellations = Mutex<[ItemID: @Sendable () -> Void]>([:])
     let reservations = Mutex(PathReservations())
     let waiting = Mutex(WaitingItems(limit: 100_000))
     let lostFolders = LostFolders(limit: 10_000)
@@ -54,12 +56,37 @@ final class Uploader: Sendable {
 
     // MARK: - Control
 
-    /// What is being sent when a pause begins goes on.
+    /// Bytes that are on their way when a pause begins stop; all else that is, is short and ends.
     var isPaused: Bool { connection.isPaused }
 
     /// Looks at once what is to be sent, now that a pause has begun or ended.
     func noticePause() {
+        if isPaused { for cancel in cancellations.withLock({ Array($0.values) }) { cancel() } }
         wake.raise()
+    }
+
+    /// Sends the bytes of an item, unless a pause comes: then that is given up, and what became of
+    /// it is found out as after a connection that broke.
+    func untilPaused<Value: Sendable>(
+        _ id: ItemID,
+        _ send: @escaping @Sendable () async throws(CloudFSError) -> Value
+    ) async throws(CloudFSError) -> Value {
+        let task = Task { () async -> Result<Value, CloudFSError> in
+            do throws(CloudFSError) {
+                return .success(try await send())
+            } catch {
+                return .failure(error)
+            }
+        }
+        cancellations.withLock { $0[id] = { task.cancel() } }
+        defer { cancellations.withLock { $0[id] = nil } }
+        // It may have begun since it was decided to send this.
+        if isPaused { task.cancel() }
+        return try await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }.get()
     }
 
     /// Items that are being sent right now.
