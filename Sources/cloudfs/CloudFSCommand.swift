@@ -67,7 +67,7 @@ struct CloudFSCommand: AsyncParsableCommand {
         var commands = configuration.subcommands
         // Behind a command's name its own commands and arguments look alike.
         let words = arguments.first == "help" ? arguments.dropFirst() : arguments.prefix(1)
-        for word in words.prefix(while: { !$0.hasPrefix("-") }) {
+        for word in words.prefix(while: { !$0.hasPrefix("-") && $0 != "help" }) {
             guard let command = commands.first(where: { $0.configuration.commandName == word })
             else { throw ValidationError("there is no command \(word)") }
             commands = command.configuration.subcommands

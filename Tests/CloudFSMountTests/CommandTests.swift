@@ -1,4 +1,5 @@
 import CloudFSTestSupport
+import Glibc
 import Testing
 
 /// The command `cloudfs`, on a drive that it finds by itself.
@@ -189,6 +190,22 @@ struct CommandTests {
         }
     }
 
+    @Test func `a daemon that hangs is detached by force, and ends once it can`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
+            let worker = try #require(drive.mount.worker)
+            #expect(kill(worker, SIGSTOP) == 0)
+            defer { kill(worker, SIGCONT) }
+            let ended = try await Shell.run(
+                [TestMount.binary("cloudfs"), "unmount", "--force", drive.path],
+                environment: drive.environment
+            )
+            #expect(ended.status == 0 && ended.errors.contains("does not answer"), "\(ended)")
+            #expect(MountEntry.at(drive.path).isEmpty)
+            #expect(kill(worker, SIGCONT) == 0)
+            #expect(try await drive.mount.wait(within: .seconds(20)) == 0)
+        }
+    }
+
     @Test func `a command that there is not is refused, also where its help is asked for`()
         async throws
     {
@@ -197,7 +214,7 @@ struct CommandTests {
             #expect(refused.status == 64, "\(arguments)")
             #expect(refused.errors.contains("there is no command"), "\(refused)")
         }
-        for arguments in [["help"], ["help", "conflicts", "keep"], ["help", "status"]] {
+        for arguments in [["help"], ["help", "help"], ["help", "conflicts", "keep"]] {
             let shown = try await Shell.run([TestMount.binary("cloudfs")] + arguments)
             #expect(shown.status == 0 && shown.output.contains("USAGE"), "\(shown)")
         }

@@ -229,6 +229,19 @@ struct ConflictTests {
         }
     }
 
+    @Test func `a folder that lost its name to a file can have it back`() async throws {
+        try await TestDrive.with { drive in
+            let copy = "thing (conflicted copy testbox 2026-11-20 14-30-05)"
+            try await drive.run("echo 1 > thing; mkdir '\(copy)'; echo 2 > '\(copy)/inner'")
+            let kept = try await drive.mustDo(["conflicts", "keep", "\(drive.path)/\(copy)"])
+            #expect(kept.contains("kept: \(drive.path)/thing"), "\(kept)")
+            #expect(try await drive.names() == ["thing"])
+            #expect(try await drive.text("thing/inner") == "2\n")
+            try await drive.drain()
+            #expect(try drive.cloud.paths().sorted() == ["thing", "thing/inner"])
+        }
+    }
+
     @Test func `a conflict is seen and ended by attributes`() async throws {
         try await Self.inConflict { drive, copy in
             let (list, resolve) = ("user.cloudfs.conflicts", "user.cloudfs.resolve")

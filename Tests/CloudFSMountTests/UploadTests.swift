@@ -232,6 +232,12 @@ struct UploadTests {
             }
             #expect(try drive.cloud.paths().isEmpty)
             #expect(try await drive.state("film") == "modified")
+            // What another device does in its place is seen all the same.
+            try drive.cloud.write("film", "theirs")
+            try await eventually("both are seen", within: .seconds(20)) {
+                try await drive.names().count == 2
+            }
+            try await drive.run("rm film; mv film* film")
             try await drive.mustDo(["resume"])
             try await drive.mustDo(["drain", "--wait", drive.path])
             try await drive.run("cmp film \"$CLOUD/film\"")

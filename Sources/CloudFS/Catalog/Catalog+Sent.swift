@@ -147,6 +147,22 @@ extension CatalogReader {
         ).map { ItemID($0) }
     }
 
+    /// When the next of them may be asked about, but for some items; `nil` for never.
+    func nextUnheard(apartFrom others: Set<ItemID>) throws -> Timestamp? {
+        try DatabaseRow.all(
+            database.cachedStatement(
+                sql: """
+                    SELECT sent.item, not_before FROM sent JOIN outbox ON outbox.item = sent.item
+                    ORDER BY not_before LIMIT ?
+                    """
+            ),
+            arguments: [others.count + 1]
+        ) { row in
+            (item: ItemID(row[0]), notBefore: Timestamp(nanoseconds: row[1]))
+        }
+        .first { !others.contains($0.item) }?.notBefore
+    }
+
     private func sent(
         _ condition: String,
         _ arguments: [any StatementBinding]

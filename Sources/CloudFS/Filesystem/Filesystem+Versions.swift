@@ -88,12 +88,17 @@ extension Filesystem {
         in document: Resolved.Place,
         for caller: Caller
     ) throws(CloudFSError) {
-        let arePackages = (try isPackage(document), try isPackage(version))
-        guard arePackages != (false, false) else {
+        let kinds = [try shownKind(of: document), try shownKind(of: version)]
+        guard kinds.contains(.folder) else {
             return try move(version, to: document, .replacing, for: caller)
         }
+        // What looks like a folder and a file do not replace each other.
         try move(version, to: document, .exchange, for: caller)
         try remove(version, for: caller)
+    }
+
+    private func shownKind(of place: Resolved.Place) throws(CloudFSError) -> ItemKind? {
+        try catalog.read { try $0.child(place.name.bytes, of: place.parent)?.item.shownKind }
     }
 
     private func requireNoFolder(_ record: NameRecord) throws(CloudFSError) {

@@ -19,6 +19,8 @@ final class Evictor: Sendable {
     /// Held for a turn: two would drop twice as much.
     private let turn = Mutex<Void>(())
     private let filling = Mutex(Filling())
+    /// How many bytes the disk had beyond what stays free, when that was last looked at.
+    private let spare = Mutex<Int64>(0)
     /// All that could be dropped when that was too little, and how long this is taken for true.
     private let lastLack = Mutex<(found: Int64, until: Duration)?>(nil)
 
@@ -67,15 +69,20 @@ final class Evictor: Sendable {
 
     /// Waits until there may be too much again.
     ///
-    /// Of what a program writes into an open file nobody is told; so while one does, and files that
-    /// are being read could give way to it, a second is long enough.
+    /// Of what a program writes into an open file nobody is told; so while one may, it is looked
+    /// again before the disk can be short of room, if nothing takes more than 1 GiB in a second.
     ///
     /// - Parameter pause: How long to rest at least: many closes in a row are one occasion.
     func waitForUse(restingFor pause: Duration) async {
-        await wake.wait(atMost: files.mayHaveToGiveWay ? .seconds(1) : nil)
+        let room = Duration.milliseconds(spare.withLock { $0 } >> 20)
+        let limit = min(max(room, Self.shortestLook), Self.longestLook)
+        await wake.wait(atMost: files.mayBeWritten ? limit : nil)
         // Cancelled, its loop ends.
         try? await Task.sleep(for: pause)
     }
+
+    private static let shortestLook = Duration.seconds(1)
+    private static let longestLook = Duration.seconds(60)
 
     /// How long it rests: 50 times as long as all the files here are counted, within bounds.
     static let shortestPause = Duration.milliseconds(250)
@@ -224,11 +231,14 @@ final class Evictor: Sendable {
     }
 
     /// Whether so much has arrived that it is time for a turn; said to one who asks, until `rest`.
+    ///
+    /// That ends early where what has arrived could have taken all the room that there was.
     func isDue(afterFilling count: Int) -> Bool {
-        filling.withLock { filling in
+        let spare = spare.withLock { $0 }
+        return filling.withLock { filling in
             filling.byteCount += count
             guard filling.byteCount >= Self.step, !filling.isTaken,
-                filling.due <= files.clocks.elapsed()
+                filling.due <= files.clocks.elapsed() || filling.byteCount >= spare
             else { return false }
             filling = Filling(isTaken: true)
             return true
@@ -256,6 +266,7 @@ final class Evictor: Sendable {
         let begin = files.clocks.elapsed()
         let inUse = files.partialBytes
         let lacking = limits.freeFloor - (try files.store.space().available)
+        spare.withLock { $0 = max(0, 0 - lacking) }
         let used = try files.catalog.read { try $0.localBytes() }.addingOrMost(inUse.unstored)
         let excess = max(0, lacking, used - limits.cacheSize)
         let counting = files.clocks.elapsed() - begin

@@ -51,7 +51,9 @@ extension Hydrator {
                 var lack = byteCount - (try self.evictor.makeRoom(for: byteCount))
                 if lack > 0 { lack -= try self.thin(by: lack, sparing: .usual) }
                 let isAwaited = file.state.withLock { $0.plan?.isAwaited(request) == true }
-                if lack > 0, isAwaited { _ = try self.thin(by: lack, sparing: .least) }
+                if lack > 0, isAwaited {
+                    _ = try self.thin(by: lack + Self.slack, sparing: .least)
+                }
                 return isAwaited || lack < byteCount || self.evictor.hasJustDropped
             }
         } catch {
@@ -59,6 +61,9 @@ extension Hydrator {
             return false
         }
     }
+
+    /// How much more is dropped for who waits, as others take of the same room in that moment.
+    private static let slack: Int64 = 32 << 20
 
     /// Drops content of files in use, as far as no reader is near of it.
     ///

@@ -70,16 +70,9 @@ extension OpenFiles {
         }
     }
 
-    /// Whether a program writes, and another file that is not all here could make room for that.
-    var mayHaveToGiveWay: Bool {
-        var (isWritten, isPartial) = (false, false)
-        for file in inUse {
-            file.state.withLockIfAvailable { state in
-                isWritten = isWritten || state.isBeingWritten
-                isPartial = isPartial || state.plan.map { !$0.present.isEmpty } == true
-            }
-        }
-        return isWritten && isPartial
+    /// Whether a program has a file open for writing, or somebody is at one just now.
+    var mayBeWritten: Bool {
+        inUse.contains { $0.state.withLockIfAvailable { $0.isBeingWritten } ?? true }
     }
 
     private func isPinned(_ id: ItemID) throws(CloudFSError) -> Bool {

@@ -56,7 +56,8 @@ final class Uploader: Sendable {
 
     // MARK: - Control
 
-    /// Bytes that are on their way when a pause begins stop; all else that is, is short and ends.
+    /// The bytes of a file that are being sent when a pause begins stop; other requests are short,
+    /// and end. What the file lacks goes on coming here.
     var isPaused: Bool { connection.isPaused }
 
     /// Looks at once what is to be sent, now that a pause has begun or ended.
@@ -198,14 +199,15 @@ final class Uploader: Sendable {
 
     private func waitForWork() async {
         let isFull = Self.parallelItems - active.count < Self.refill
-        guard !isPaused, connection.isOnline, !isFull else {
+        guard connection.isOnline, !isFull else {
             return await wake.wait()
         }
         do {
-            let taken = active
+            let (taken, isPaused) = (active, isPaused)
             let next = try await pool.engine { () throws -> Timestamp? in
                 try self.catalog.read { reader in
-                    try reader.outbox(offset: 0, limit: taken.count + 1)
+                    guard !isPaused else { return try reader.nextUnheard(apartFrom: taken) }
+                    return try reader.outbox(offset: 0, limit: taken.count + 1)
                         .first { !taken.contains($0.item) }?.notBefore
                 }
             }

@@ -118,16 +118,11 @@ import Testing
         #expect(files.partialBytes.unstored == 1024)
     }
 
-    @Test func `a file that is partly here is watched while a program writes another`() throws {
+    @Test func `what is open for writing may be written, and nothing else`() throws {
         let file = try half()
-        #expect(!files.mayHaveToGiveWay)
-        let other = try files.acquire(PartialFile(in: fixture, named: "other").id)
-        _ = other.outcome(ofReading: 0..<1, in: files)
-        other.state.withLock { $0.writers = 1 }
-        #expect(files.mayHaveToGiveWay)
-        file.state.withLock { $0.plan?.present = ByteRangeSet() }
-        other.state.withLock { $0.plan?.present = ByteRangeSet() }
-        #expect(!files.mayHaveToGiveWay)
+        #expect(!files.mayBeWritten)
+        file.state.withLock { $0.writers = 1 }
+        #expect(files.mayBeWritten)
     }
 
     @Test func `what the catalog cannot be told of is not dropped`() throws {
