@@ -60,8 +60,9 @@ extension HydrationPlan {
         cancelGuesses(&actions)
     }
 
-    /// Has a reader's window end where something was dropped: else that would come again at once,
-    /// and take the room that somebody waits for. It grows again with what is read.
+    /// Has a reader's window end where something was dropped, and grow again with what is read.
+    ///
+    /// Else that would come again at once, and take the room that somebody waits for.
     private func narrow(_ stream: inout ReadStream, after dropped: ByteRangeSet) {
         var farthest = end(of: largestWindow, from: stream.next)
         let ahead = dropped.ranges.first { $0.upperBound > stream.next }

@@ -56,8 +56,9 @@ final class Uploader: Sendable {
 
     // MARK: - Control
 
-    /// The bytes of a file that are being sent when a pause begins stop; other requests are short,
-    /// and end. What the file lacks goes on coming here.
+    /// What is being sent when a pause begins goes on, but for the bytes of files.
+    ///
+    /// What a file lacks that is to be sent goes on coming here.
     var isPaused: Bool { connection.isPaused }
 
     /// Looks at once what is to be sent, now that a pause has begun or ended.
