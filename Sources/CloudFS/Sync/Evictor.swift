@@ -20,7 +20,7 @@ final class Evictor: Sendable {
     private let turn = Mutex<Void>(())
     private let filling = Mutex(Filling())
     /// How many bytes the disk had beyond what stays free, when that was last looked at.
-    private let spare = Mutex<Int64>(0)
+    private let spare = Mutex(Int64.max)
     /// All that could be dropped when that was too little, and how long this is taken for true.
     private let lastLack = Mutex<(found: Int64, until: Duration)?>(nil)
 

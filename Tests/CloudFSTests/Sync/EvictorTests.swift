@@ -192,6 +192,15 @@ import Testing
         #expect(!evictor.isDue(afterFilling: 64 << 20))
     }
 
+    @Test func `where what has arrived may have taken all the room nobody rests`() throws {
+        let evictor = try poorEvictor()
+        _ = try evictor.takeTurn()
+        #expect(evictor.isDue(afterFilling: 32 << 20))
+        evictor.rest(for: .seconds(1000))
+        #expect(!evictor.isDue(afterFilling: 1 << 20))
+        #expect(evictor.isDue(afterFilling: 31 << 20))
+    }
+
     @Test(arguments: [true, false])
     func `files in use make up for a lack of room, and for no more than they take`(
         isFull: Bool
