@@ -8,10 +8,17 @@ import Glibc
 /// cache.
 final class ContentStore: Sendable {
     private let root: String
+    private let measure: DiskSpace.Measure
 
     /// Opens the store below the folder `root`, making it if there is none.
-    init(root: String) throws(CloudFSError) {
+    ///
+    /// - Parameter space: Tells how much room its disk has.
+    init(
+        root: String,
+        space: @escaping DiskSpace.Measure = DiskSpace.ofDisk
+    ) throws(CloudFSError) {
         self.root = root
+        measure = space
         try Self.makeFolder(root)
         try Self.makeFolder(root + "/content")
         try Self.makeFolder(root + "/staging")
@@ -234,16 +241,9 @@ final class ContentStore: Sendable {
         }
     }
 
-    /// Free and total bytes of the disk below the store.
-    func space() throws(CloudFSError) -> (total: Int64, free: Int64, available: Int64) {
-        var status = statvfs()
-        guard statvfs(root, &status) == 0 else { throw ContentFile.failure("statvfs") }
-        let unit = Int64(status.f_frsize)
-        return (
-            total: Int64(status.f_blocks) * unit,
-            free: Int64(status.f_bfree) * unit,
-            available: Int64(status.f_bavail) * unit
-        )
+    /// The room on the disk below the store.
+    func space() throws(CloudFSError) -> DiskSpace {
+        try measure(root)
     }
 
     private func emptyStaging() throws(CloudFSError) {

@@ -192,9 +192,10 @@ extension Filesystem {
     func statistics() throws(CloudFSError) -> FilesystemStatistics {
         let items = try catalog.read { try $0.itemCount() }
         let disk = try files.store.space()
-        let quota = connection.quota
         let space =
-            quota.map { (total: $0.total, free: $0.available, available: $0.available) } ?? disk
+            connection.quota.map {
+                DiskSpace(total: $0.total, free: $0.available, available: $0.available)
+            } ?? disk
         return FilesystemStatistics(
             blockSize: 4096,
             totalBytes: space.total,

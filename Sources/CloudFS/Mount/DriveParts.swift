@@ -23,9 +23,10 @@ final class DriveParts: Sendable {
     /// Threads for what blocks: file copies, hashing, SQL.
     private static let blockingThreads = 8
 
-    /// What a drive gets from outside: clocks, threads, and the cloud.
+    /// What a drive gets from outside: clocks, threads, a disk, and the cloud.
     struct Surroundings: Sendable {
         var clocks = Clocks.system
+        var space: DiskSpace.Measure = DiskSpace.ofDisk
         var pool = BlockingPool(name: "cloudfs-disk", width: blockingThreads)
         /// `nil` for the one that the configuration names.
         var provider: (any CloudProvider)?
@@ -47,7 +48,10 @@ final class DriveParts: Sendable {
         }
         let (clocks, pool) = (surroundings.clocks, surroundings.pool)
         let catalog = try Catalog(path: configuration.stateDirectory + "/catalog.sqlite")
-        let store = try ContentStore(root: configuration.stateDirectory)
+        let store = try ContentStore(
+            root: configuration.stateDirectory,
+            space: surroundings.space
+        )
         let url = first.url.description
         let container = try Self.container(url, in: catalog, at: clocks.now())
         let files = OpenFiles(
