@@ -48,10 +48,8 @@ final class DriveParts: Sendable {
         }
         let (clocks, pool) = (surroundings.clocks, surroundings.pool)
         let catalog = try Catalog(path: configuration.stateDirectory + "/catalog.sqlite")
-        let store = try ContentStore(
-            root: configuration.stateDirectory,
-            space: surroundings.space
-        )
+        let (state, space) = (configuration.stateDirectory, surroundings.space)
+        let store = try ContentStore(root: state, space: space)
         let url = first.url.description
         let container = try Self.container(url, in: catalog, at: clocks.now())
         let files = OpenFiles(
