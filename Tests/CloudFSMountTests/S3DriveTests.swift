@@ -295,4 +295,39 @@ struct S3DriveTests {
             try await drive.run(#"cmp large "$SCRATCH/large""#)
         }
     }
+
+    @Test(arguments: S3TestServers.all)
+    func `a pause ends an upload in parts, which goes on after it`(
+        server: S3TestServer
+    ) async throws {
+        try await S3TestServers.withBucket(on: server) { bucket in
+            var options = Self.options(server, bucket)
+            options.arguments += ["--upload-limit", "8MB"]
+            try await TestDrive.with(options: options) { drive in
+                try await drive.run(
+                    """
+                    head -c 30000001 /dev/urandom > "$SCRATCH/large"
+                    cp "$SCRATCH/large" large
+                    """
+                )
+                let isOnItsWay = /uploading +[1-9]/
+                try await eventually("some of it is sent", within: .seconds(20)) {
+                    try await drive.cloudfs(["queue"]).output.contains(isOnItsWay)
+                }
+                try await drive.mustDo(["pause"])
+                try await eventually("nothing is sent", within: .seconds(5)) {
+                    try await !drive.cloudfs(["queue"]).output.contains("uploading")
+                }
+                try await drive.mustDo(["resume"])
+                try await drive.drain()
+                try await drive.mustDo(["evict", "large"])
+                try await drive.run(#"cmp large "$SCRATCH/large""#)
+            }
+            let left = try await S3Programs.rclone(
+                ["backend", "list-multipart-uploads", "cloud:\(bucket)"],
+                on: server
+            )
+            #expect(!left.output.contains("large"), "\(left)")
+        }
+    }
 }

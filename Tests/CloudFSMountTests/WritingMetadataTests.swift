@@ -354,6 +354,11 @@ struct WritingMetadataTests {
                 room = os.statvfs(".")
                 assert room.f_bsize > 0 and room.f_blocks > 0
                 assert 0 < room.f_bavail <= room.f_bfree <= room.f_blocks
+                # As much is used as of the cloud's disk, where other programs write meanwhile.
+                def used(path):
+                    there = os.statvfs(path)
+                    return (there.f_blocks - there.f_bfree) * there.f_frsize
+                assert abs(used(".") - used(os.environ["CLOUD"])) < 4 << 30
                 """
             )
             try await drive.run("df -h . > /dev/null")

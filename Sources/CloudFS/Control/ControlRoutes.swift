@@ -43,6 +43,7 @@ struct ControlRoutes: Sendable {
             return try await drive.status()
         }
         post(.unmount, router) { (drive, body: UnmountRequest) in
+            // Whatever number that is, it is a time.
             let sending = body.sendingSeconds.map { Duration.seconds(min(max(0, $0), 1e6)) }
             return DrainResult(
                 remaining: try await drive.unmount(force: body.force, sending: sending)

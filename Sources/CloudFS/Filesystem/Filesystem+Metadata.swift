@@ -194,7 +194,7 @@ extension Filesystem {
         let disk = try files.store.space()
         let space =
             connection.quota.map {
-                DiskSpace(total: $0.total, free: $0.available, available: $0.available)
+                DiskSpace(total: $0.total, free: $0.free, available: $0.available)
             } ?? disk
         return FilesystemStatistics(
             blockSize: 4096,

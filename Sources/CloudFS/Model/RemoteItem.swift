@@ -185,10 +185,13 @@ public struct ContentDigest: Hashable, Sendable {
 /// Space at the provider, in bytes.
 public struct Quota: Hashable, Sendable {
     public var total: Int64
+    /// What nobody has used: with what is kept for others, where that is told.
+    public var free: Int64
     public var available: Int64
 
-    public init(total: Int64, available: Int64) {
+    public init(total: Int64, free: Int64? = nil, available: Int64) {
         self.total = total
+        self.free = free ?? available
         self.available = available
     }
 }

@@ -89,7 +89,6 @@ final class DriveParts: Sendable {
             files: files,
             hub: hub,
             coordinator: coordinator,
-            pool: pool,
             limits: try Self.limits(configuration, catalog, store),
             logger: logger
         )

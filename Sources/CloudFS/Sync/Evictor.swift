@@ -8,7 +8,6 @@ final class Evictor: Sendable {
     private let files: OpenFiles
     private let hub: ChangeHub
     private let coordinator: Coordinator
-    private let pool: BlockingPool
     private let logger: Logger
     let limits: Limits
     private let wake = Signal()
@@ -43,14 +42,12 @@ final class Evictor: Sendable {
         files: OpenFiles,
         hub: ChangeHub,
         coordinator: Coordinator,
-        pool: BlockingPool,
         limits: Limits,
         logger: Logger
     ) {
         self.files = files
         self.hub = hub
         self.coordinator = coordinator
-        self.pool = pool
         self.limits = limits
         self.logger = logger
     }
@@ -72,13 +69,18 @@ final class Evictor: Sendable {
     /// Of what a program writes into an open file nobody is told; so while one may, it is looked
     /// again before the disk can be short of room, if nothing takes more than 1 GiB in a second.
     ///
-    /// - Parameter pause: How long to rest at least: many closes in a row are one occasion.
+    /// - Parameter pause: How long to rest then: many closes in a row are one occasion.
     func waitForUse(restingFor pause: Duration) async {
-        let room = Duration.milliseconds(spare.withLock { $0 } >> 20)
-        let limit = min(max(room, Self.shortestLook), Self.longestLook)
-        await wake.wait(atMost: files.mayBeWritten ? limit : nil)
+        let limit = files.mayBeWritten ? timeToFill : nil
+        await wake.wait(atMost: limit)
         // Cancelled, its loop ends.
-        try? await Task.sleep(for: pause)
+        try? await Task.sleep(for: limit.map { min($0, pause) } ?? pause)
+    }
+
+    /// How long it takes at least until the disk is short of room, within bounds.
+    private var timeToFill: Duration {
+        let time = Duration.milliseconds(spare.withLock { $0 } >> 20)
+        return min(max(time, Self.shortestLook), Self.longestLook)
     }
 
     private static let shortestLook = Duration.seconds(1)

@@ -114,9 +114,9 @@ final class OpenFile: Sendable {
         var unstoredBytes: Int64 = 0
         /// What of a partial file the catalog knows to be here.
         var storedRanges = ByteRangeSet()
-        /// Whether the catalog has forgotten some of them, and the disk may not know that yet: the
-        /// last process may have died just then.
-        var hasForgotten = true
+        /// Whether the catalog may have forgotten some of them, and the disk not know that yet: so
+        /// it may be at first, as the last process may have died just then.
+        var mayHaveForgotten = true
 
         var handles = 0
         var writers = 0

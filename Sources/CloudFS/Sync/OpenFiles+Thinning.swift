@@ -92,13 +92,13 @@ extension OpenFiles {
                 try writer.setRanges(left.ranges, of: id, localBytes: left.byteCount)
             }
             state.storedRanges = left
-            state.hasForgotten = true
+            state.mayHaveForgotten = true
             // Should they stay after all, they are stored again with the last use.
             state.noteUnstored()
         }
-        guard state.hasForgotten else { return }
+        guard state.mayHaveForgotten else { return }
         try catalog.makeDurable()
-        state.hasForgotten = false
+        state.mayHaveForgotten = false
     }
 
     /// - Returns: What is not to be read any more.

@@ -32,7 +32,6 @@ import Testing
                 files: fixture.files,
                 hub: ChangeHub(),
                 coordinator: coordinator,
-                pool: BlockingPool(name: "evict", width: 1),
                 limits: limits,
                 logger: Logger(label: "evict")
             )

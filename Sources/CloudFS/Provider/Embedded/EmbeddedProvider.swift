@@ -78,6 +78,7 @@ public final class EmbeddedProvider: CloudProvider {
             let unit = Int64(space.f_frsize)
             return Quota(
                 total: Int64(space.f_blocks) * unit,
+                free: Int64(space.f_bfree) * unit,
                 available: Int64(space.f_bavail) * unit
             )
         }
