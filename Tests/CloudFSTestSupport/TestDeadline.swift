@@ -18,7 +18,7 @@ public struct DeadlineError: Error, CustomStringConvertible {
 extension Duration {
     /// A limit that is there to end what hangs, not to be met: on machines that others use at the
     /// same time, as those of CI, it is three times as long.
-    var patient: Duration { self >= .seconds(10) ? self * Self.patience : self }
+    public var patient: Duration { self >= .seconds(10) ? self * Self.patience : self }
 
     private static let patience =
         ProcessInfo.processInfo.environment["CI"] == "true" ? 3 : 1

@@ -384,11 +384,12 @@ import Testing
         _ what: String,
         _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
-        try await withThrowingTaskGroup(of: Value.self) { group in
+        let limit = Duration.seconds(15).patient
+        return try await withThrowingTaskGroup(of: Value.self) { group in
             group.addTask { try await work() }
             group.addTask {
-                try await Task.sleep(for: .seconds(10))
-                throw DeadlineError(what, .seconds(10))
+                try await Task.sleep(for: limit)
+                throw DeadlineError(what, limit)
             }
             defer { group.cancelAll() }
             guard let value = try await group.next() else { throw CancellationError() }
