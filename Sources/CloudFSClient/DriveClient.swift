@@ -86,7 +86,7 @@ public struct DriveClient: Sendable {
         sending: Duration
     ) async throws(DriveClientError) -> OutboxCounts {
         let request = UnmountRequest(force: force, sendingSeconds: sending / .seconds(1))
-        let answer: DrainResult = try await post(.unmount, request)
+        let answer: UnmountResult = try await post(.unmount, request)
         return answer.remaining
     }
 
@@ -174,7 +174,8 @@ public struct DriveClient: Sendable {
         try await get(.outbox, page)
     }
 
-    /// Waits until the outbox is empty, all that is left failed, or `timeout` is over.
+    /// Waits until the outbox is empty, all that is left failed and does not succeed by itself, or
+    /// `timeout` is over.
     ///
     /// The daemon holds one request for `ControlAPI.longestWait` at most, so this asks again.
     public func drain(
@@ -190,10 +191,9 @@ public struct DriveClient: Sendable {
                 DrainRequest(timeoutSeconds: wait / .seconds(1)),
                 allowing: wait
             )
-            let remaining = answer.remaining
-            progress(remaining)
-            if remaining.waiting + remaining.uploading == 0 { return remaining }
-            if let end, end <= .now { return remaining }
+            progress(answer.remaining)
+            if answer.isOver { return answer.remaining }
+            if let end, end <= .now { return answer.remaining }
         }
     }
 

@@ -47,4 +47,10 @@ public enum DriveClientError: Error, Sendable, Hashable, CustomStringConvertible
             return "\(path): \(String(cString: strerror(errno)))"
         }
     }
+
+    /// Whether there is a daemon, and it does not answer.
+    public var isSilence: Bool {
+        guard case .notAnswering = self else { return false }
+        return true
+    }
 }

@@ -165,13 +165,23 @@ public struct OutboxPage: Codable, Sendable, Hashable {
     }
 }
 
-/// What is still in the outbox after `POST /v1/drain` or when an unmount begins.
+/// The answer to `POST /v1/drain`: what is still in the outbox.
 public struct DrainResult: Codable, Sendable, Hashable {
+    public var remaining: OutboxCounts
+    /// Whether waiting longer would send nothing more.
+    public var isOver: Bool
+
+    public init(remaining: OutboxCounts, isOver: Bool) {
+        self.remaining = remaining
+        self.isOver = isOver
+    }
+}
+
+/// The answer to `POST /v1/unmount`: what is in the outbox when it begins.
+public struct UnmountResult: Codable, Sendable, Hashable {
     public var remaining: OutboxCounts
 
     public init(remaining: OutboxCounts) {
         self.remaining = remaining
     }
-
-    public var isDrained: Bool { remaining.total == 0 }
 }

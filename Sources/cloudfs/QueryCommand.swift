@@ -77,8 +77,13 @@ struct QueryCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let searches = try searches()
+        let (searches, isComplete) = try await searches()
         if live { return try await follow(searches) }
+        try await showAll(searches)
+        guard isComplete else { throw ExitCode.failure }
+    }
+
+    private func showAll(_ searches: [Search]) async throws {
         var results: [Result] = []
         var table = ItemTable()
         var found = QueryResults(searches.map { ($0.client, $0.request) }, atMost: limit)
@@ -103,7 +108,8 @@ struct QueryCommand: AsyncParsableCommand {
         Terminal.errors.line("cloudfs: \(name) was looked for in names; ./\(name) is the folder")
     }
 
-    private func searches() throws -> [Search] {
+    /// - Returns: What is asked of which drives, and whether those are all that could be.
+    private func searches() async throws -> (searches: [Search], isComplete: Bool) {
         var words = words
         let locator = try DriveLocator.current()
         var places: [DriveLocator.Location] = []
@@ -116,31 +122,45 @@ struct QueryCommand: AsyncParsableCommand {
         guard !places.isEmpty else { throw NoDrive() }
         if let sort { words.append("sort:\(sort)") }
         let text = words.joined(separator: " ")
-        return try Self.answering(places).map { place in
+        let (answering, failures) = await Self.answering(places)
+        if answering.isEmpty, let first = failures.first { throw first }
+        for failure in failures { Terminal.errors.line("cloudfs: \(failure)".printable) }
+        let searches = answering.map { place in
             let request = QueryRequest(query: text, scope: scope.scope, below: place.path)
             return Search(client: DriveClient(place.drive), request: request)
         }
+        return (searches, !failures.contains(where: \.isSilence))
     }
 
-    /// Those whose daemon can be asked; the others, such as another user's, are told of.
-    ///
-    /// - Throws: Why the first one cannot, if none can.
+    /// Those whose daemon answers, and why the others do not.
     private static func answering(
         _ places: [DriveLocator.Location]
-    ) throws -> [DriveLocator.Location] {
-        var answering: [DriveLocator.Location] = []
-        var failures: [DriveClientError] = []
-        for place in places {
-            do throws(DriveClientError) {
-                try place.drive.requireDaemon()
-                answering.append(place)
-            } catch {
-                failures.append(error)
+    ) async -> ([DriveLocator.Location], [DriveClientError]) {
+        let isOne = places.count == 1
+        let outcomes = await withTaskGroup(of: (Int, DriveClientError?).self) { group in
+            for (index, place) in places.enumerated() {
+                group.addTask { (index, await failure(of: place.drive, isOnly: isOne)) }
             }
+            return await group.reduce(into: [Int: DriveClientError]()) { $0[$1.0] = $1.1 }
         }
-        if answering.isEmpty, let first = failures.first { throw first }
-        for failure in failures { Terminal.errors.line("cloudfs: \(failure)".printable) }
-        return answering
+        let answering = places.indices.filter { outcomes[$0] == nil }.map { places[$0] }
+        return (answering, places.indices.compactMap { outcomes[$0] })
+    }
+
+    /// Why a drive cannot be asked.
+    ///
+    /// - Parameter isOnly: Whether no other drive is: else one that hangs must not hide the others.
+    private static func failure(
+        of drive: DriveAddress,
+        isOnly: Bool
+    ) async -> DriveClientError? {
+        do throws(DriveClientError) {
+            try drive.requireDaemon()
+            if !isOnly { _ = try await DriveClient(drive, patience: .seconds(5)).status() }
+            return nil
+        } catch {
+            return error
+        }
     }
 
     private func write(_ result: Result) {

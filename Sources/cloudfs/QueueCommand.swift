@@ -31,6 +31,9 @@ struct QueueCommand: AsyncParsableCommand {
         if json { return try Terminal.output.json(entries) }
         if !entries.isEmpty { Self.table(entries).write() }
         Terminal.output.line(Units.outbox(counts))
+        if entries.contains(where: { $0.state == .retrying || $0.state == .failed }) {
+            Terminal.output.line("to try what failed again now: cloudfs drain")
+        }
     }
 
     static func table(_ entries: [OutboxPage.Entry]) -> Table {

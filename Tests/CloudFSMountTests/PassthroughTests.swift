@@ -36,6 +36,23 @@ struct PassthroughTests {
         }
     }
 
+    /// Mapped so, it must never be thinned, whoever dies before it is stored.
+    @Test func `what the kernel reads before it is stored as resident says so`() async throws {
+        var options = TestMount.Options()
+        options.environment = ["CLOUDFS_FAULTS": "hydrate.flushed=delay:20000"]
+        try await TestDrive.with(
+            options: options,
+            prepare: Filling { try $0.write("file", HydrationTests.bytes(200_000)) }
+        ) { drive in
+            try await drive.run("cat file > /dev/null; cat file > /dev/null")
+            let marked = try await drive.run(
+                "find '\(drive.mount.state)/content' -type f -perm -1000 | wc -l"
+            )
+            let isPossible = try await drive.run("cloudfs mounts").contains("passthrough")
+            #expect(marked == (isPossible ? "1" : "0"))
+        }
+    }
+
     @Test(arguments: Reads.allCases)
     func `a file becomes local while it is open`(reads: Reads) async throws {
         try await Self.with(reads) { drive in

@@ -154,6 +154,21 @@ struct QueryTests {
         }
     }
 
+    @Test func `a drive that hangs hides no other`() async throws {
+        try await TestDrive.with(slots: 2, prepare: Self.photos) { drive in
+            try await drive.withSecondDrive { second in
+                try await Self.finds(["report.pdf"], ["report.pdf"], drive)
+                let worker = try #require(second.mount.worker)
+                #expect(kill(worker, SIGSTOP) == 0)
+                defer { kill(worker, SIGCONT) }
+                let answer = try await drive.cloudfs(["query", "report.pdf"])
+                #expect(answer.output == "\(drive.path)/report.pdf\n")
+                #expect(answer.status == 1, "\(answer)")
+                #expect(answer.errors.contains("\(second.path) (pid"), "\(answer)")
+            }
+        }
+    }
+
     @Test func `an unreachable cloud and placeholders make no difference to a query`()
         async throws
     {

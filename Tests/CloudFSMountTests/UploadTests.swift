@@ -423,4 +423,31 @@ struct UploadTests {
             try await drive.untilCloudHas("log", "edit", within: .seconds(70))
         }
     }
+
+    @Test func `what fails for a while is waited for`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("log", "old") }) { drive in
+            try await drive.python(
+                """
+                import json, subprocess
+                held = open(cloud + "/log", "r+")
+                with open("log", "w") as file: file.write("edit")
+                drain = subprocess.Popen(["cloudfs", "drain", "--wait", "."])
+                try:
+                    # The next try is seconds away then.
+                    while True:
+                        queue = subprocess.check_output(["cloudfs", "queue", "--json", "."])
+                        if json.loads(queue)[0]["attempts"] >= 4: break
+                        time.sleep(0.05)
+                    text = subprocess.check_output(["cloudfs", "queue", "."], text=True)
+                    assert "retrying" in text and "1 waiting" in text, text
+                    held.close()
+                    assert drain.wait() == 0
+                    assert open(cloud + "/log").read() == "edit"
+                finally:
+                    drain.kill()
+                """,
+                within: .seconds(60)
+            )
+        }
+    }
 }

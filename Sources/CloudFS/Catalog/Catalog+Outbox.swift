@@ -37,10 +37,15 @@ struct OutboxRecord: Sendable, Equatable {
 /// How much waits to be sent.
 struct OutboxTotals: Sendable, Equatable {
     var items = 0
-    var failed = 0
+    /// How many of them failed when they were last tried, by why.
+    var failures: [CloudFSError.Code: Int] = [:]
     var bytes: Int64 = 0
     /// When the first of them is tried.
     var next: Timestamp?
+
+    func failureCount(where isMeant: (CloudFSError.Code) -> Bool) -> Int {
+        failures.reduce(0) { $0 + (isMeant($1.key) ? $1.value : 0) }
+    }
 }
 
 extension CatalogReader {
@@ -105,23 +110,29 @@ extension CatalogReader {
     }
 
     func outboxTotals() throws -> OutboxTotals {
-        try DatabaseRow.first(
-            database.cachedStatement(
-                sql: """
-                    SELECT count(*), total(error_code IS NOT NULL),
-                        total(CASE item.cleanliness WHEN 0 THEN 0 ELSE item.size END),
-                        min(not_before)
-                    FROM outbox JOIN item ON item.id = outbox.item WHERE is_held = 0
-                    """
-            )
-        ) { row in
-            OutboxTotals(
-                items: row[0],
-                failed: Int(row[1] as Double),
-                bytes: Int64(row[2] as Double),
-                next: (row[3] as Int64?).map { Timestamp(nanoseconds: $0) }
-            )
-        } ?? OutboxTotals()
+        let statement = try database.cachedStatement(
+            sql: """
+                SELECT error_code, count(*),
+                    CAST(total(CASE item.cleanliness WHEN 0 THEN 0 ELSE item.size END) AS INTEGER),
+                    min(not_before)
+                FROM outbox JOIN item ON item.id = outbox.item WHERE is_held = 0
+                GROUP BY error_code
+                """
+        )
+        var totals = OutboxTotals()
+        try DatabaseRow.forEach(statement) { row in
+            let count: Int = row[1]
+            totals.items += count
+            totals.bytes = totals.bytes.addingOrMost(row[2])
+            let first = Timestamp(nanoseconds: row[3])
+            totals.next = totals.next.map { min($0, first) } ?? first
+            if let name = row[0] as String? {
+                let code = CloudFSError.Code(rawValue: name) ?? .internalFailure
+                totals.failures[code, default: 0] += count
+            }
+            return true
+        }
+        return totals
     }
 
     /// Whether anything waits because something else has its name in the cloud, or that of its
@@ -257,13 +268,25 @@ extension CatalogWriter {
         try execute("UPDATE outbox SET not_before = 0 WHERE error_code = 'exists'", [])
     }
 
-    func recordFailure(_ id: ItemID, error: CloudFSError, retryAt moment: Timestamp) throws {
+    /// Notes that an attempt failed, and when the next one is due.
+    ///
+    /// - Parameter latest: The latest that what was tried can have been due. Something later is
+    ///   another change, made during the attempt, and keeps its own time.
+    func recordFailure(
+        _ id: ItemID,
+        error: CloudFSError,
+        queuedBy latest: Timestamp,
+        retryAt moment: Timestamp
+    ) throws {
         try execute(
             """
             UPDATE outbox SET not_before = ?, attempts = attempts + 1, error_code = ?,
-                error_message = ? WHERE item = ?
+                error_message = ? WHERE item = ? AND (attempts > 0 OR not_before <= ?)
             """,
-            [moment.nanoseconds, error.code.rawValue, error.message, id.rawValue]
+            [
+                moment.nanoseconds, error.code.rawValue, error.message, id.rawValue,
+                latest.nanoseconds,
+            ]
         )
     }
 

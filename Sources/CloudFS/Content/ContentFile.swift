@@ -160,6 +160,26 @@ final class ContentFile: Sendable {
         guard fdatasync(descriptor) == 0 else { throw Self.failure("flush") }
     }
 
+    /// A bit of the file's mode that means nothing else for a regular file.
+    private static let shown: mode_t = S_ISVTX
+
+    /// Notes in the file itself that the kernel lets programs at it: they may have mapped it, for
+    /// longer than anybody knows who keeps count.
+    func noteShown() throws(CloudFSError) {
+        guard fchmod(descriptor, S_IRUSR | S_IWUSR | Self.shown) == 0 else {
+            throw Self.failure("mark")
+        }
+    }
+
+    /// Whether programs may have mapped it.
+    var wasShown: Bool {
+        get throws(CloudFSError) {
+            var status = stat()
+            guard fstat(descriptor, &status) == 0 else { throw Self.failure("fstat") }
+            return status.st_mode & Self.shown != 0
+        }
+    }
+
     func setModified(_ moment: Timestamp) throws(CloudFSError) {
         let times = [
             timespec(tv_sec: 0, tv_nsec: clinux_utime_omit),

@@ -45,7 +45,7 @@ struct ControlRoutes: Sendable {
         post(.unmount, router) { (drive, body: UnmountRequest) in
             // Whatever number that is, it is a time.
             let sending = body.sendingSeconds.map { Duration.seconds(min(max(0, $0), 1e6)) }
-            return DrainResult(
+            return UnmountResult(
                 remaining: try await drive.unmount(force: body.force, sending: sending)
             )
         }
@@ -121,8 +121,7 @@ struct ControlRoutes: Sendable {
                 throw CloudFSError(.invalidArgument, "timeoutSeconds must be 0 or more")
             }
             let wanted = Duration.seconds(min(seconds, 86_400))
-            let remaining = try await drive.drain(timeout: min(wanted, ControlAPI.longestWait))
-            return DrainResult(remaining: remaining)
+            return try await drive.drain(timeout: min(wanted, ControlAPI.longestWait))
         }
     }
 

@@ -60,7 +60,7 @@ protocol ControlledDrive: CoordinatedDrive {
     ///
     /// - Returns: What is left.
     /// - Throws: What the catalog throws.
-    func drain(timeout: Duration) async throws(CloudFSError) -> OutboxCounts
+    func drain(timeout: Duration) async throws(CloudFSError) -> DrainResult
 
     /// Stops uploads and background downloads until `resume`; changes of others are still seen.
     func pause() async throws(CloudFSError)

@@ -135,19 +135,22 @@ final class DriveControl: ControlledDrive {
 
     private func counts(_ reader: CatalogReader) throws -> OutboxCounts {
         let totals = try reader.outboxTotals()
-        let uploading = Int64(filesystem.uploader.active.count)
-        let failed = Int64(totals.failed)
+        let failed = Int64(totals.failureCount(where: RetrySchedule.needsUser))
+        let others = Int64(totals.items) - failed
+        // Who is still at it may have sent the last of it.
+        let uploading = min(Int64(filesystem.uploader.active.count), others)
         return OutboxCounts(
-            waiting: max(0, Int64(totals.items) - failed - uploading),
+            waiting: others - uploading,
             uploading: uploading,
             failed: failed,
             bytes: totals.bytes
         )
     }
 
-    func drain(timeout: Duration) async throws(CloudFSError) -> OutboxCounts {
-        _ = try await filesystem.uploader.drain(within: timeout, isPatient: true)
-        return try await pool.engine { try self.catalog.read { try self.counts($0) } }
+    func drain(timeout: Duration) async throws(CloudFSError) -> DrainResult {
+        let (_, isOver) = try await filesystem.uploader.drain(within: timeout, isPatient: true)
+        let left = try await pool.engine { try self.catalog.read { try self.counts($0) } }
+        return DrainResult(remaining: left, isOver: isOver)
     }
 
     func pause() async throws(CloudFSError) {

@@ -72,15 +72,18 @@ public struct CloudFSError: Error, Sendable, CustomStringConvertible {
     }
 
     /// Whether the same request may succeed later without anybody's doing.
-    public var isTransient: Bool {
-        switch code {
+    public var isTransient: Bool { code.isTransient }
+}
+
+extension CloudFSError.Code {
+    /// Whether what failed so may succeed later without anybody's doing.
+    var isTransient: Bool {
+        switch self {
         case .offline, .timedOut, .cancelled, .claimed, .lockHeld, .tooManyOpen: true
         default: false
         }
     }
-}
 
-extension CloudFSError.Code {
     /// What a failure of the local disk is, if it is one that a person can mend.
     ///
     /// Every call on content and on the catalog says the same then, and so does each program.

@@ -428,7 +428,7 @@ final class DriveParts: Sendable {
     /// - Returns: How many changes are left; `nil` if the queue cannot be read.
     func drain(deadline: Duration) async -> Int? {
         do throws(CloudFSError) {
-            return try await uploader.drain(within: deadline).items
+            return try await uploader.drain(within: deadline).left
         } catch {
             logger.error("the queue cannot be read", metadata: ["error": "\(error)"])
             return nil

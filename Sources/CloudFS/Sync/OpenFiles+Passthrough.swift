@@ -36,7 +36,10 @@ extension OpenFiles {
             state.isBackingDecided = true
             guard passthrough.mode == .on, isHere, hasContent, !state.hasSetID, !isTouched
             else { return nil }
-            state.backing = passthrough.register(try content(of: &state, id))
+            let content = try content(of: &state, id)
+            // What the catalog calls resident is never thinned.
+            if state.plan != nil { try content.noteShown() }
+            state.backing = passthrough.register(content)
         }
         guard let backing = state.backing else { return nil }
         guard !forWriting || state.plan == nil else {

@@ -30,9 +30,10 @@ extension OpenFiles {
             guard let plan = state.plan, state.mayGiveWay else { return Thinned() }
             let held = file.held.withLock { $0.ranges }
             let dropped = plan.expendable(byteCount, beside: held, sparing: sparing)
-            guard !dropped.isEmpty, try !isPinned(file.id) else { return Thinned() }
-            try forget(dropped, of: &state, file.id)
             let content = try content(of: &state, file.id)
+            guard !dropped.isEmpty, try !content.wasShown, try !isPinned(file.id)
+            else { return Thinned() }
+            try forget(dropped, of: &state, file.id)
             let (gone, failure) = Self.drop(dropped, of: content)
             if failure?.code == .unsupported { mayThin.store(false, ordering: .relaxed) }
             guard !gone.isEmpty else { return Thinned(failure: failure) }

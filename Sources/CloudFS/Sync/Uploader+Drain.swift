@@ -7,12 +7,13 @@ extension Uploader {
     ///
     /// - Parameters:
     ///   - limit: When to give up waiting.
-    ///   - isPatient: Whether to wait also while the cloud cannot be reached, or sending is paused.
-    /// - Returns: What is left.
+    ///   - isPatient: Whether to wait also for what failed and may succeed by itself, and while the
+    ///     cloud cannot be reached, or sending is paused.
+    /// - Returns: How many changes are left, and whether waiting longer would send none of them.
     func drain(
         within limit: Duration,
         isPatient: Bool = false
-    ) async throws(CloudFSError) -> OutboxTotals {
+    ) async throws(CloudFSError) -> (left: Int, isOver: Bool) {
         let end = clocks.elapsed() + limit
         var hurried = clocks.elapsed()
         try await hurry(alsoFailed: true)
@@ -23,18 +24,26 @@ extension Uploader {
                 try await hurry(alsoFailed: false)
             }
             let totals = try await pool.engine { try self.catalog.read { try $0.outboxTotals() } }
-            let isStuck =
-                active.isEmpty && totals.items == totals.failed
-                && totals.next.map { $0 > clocks.now() + Self.soon } ?? true
             let isHeldUp = isPaused || !connection.isOnline
-            let isOver = isStuck || (isHeldUp && !isPatient) || clocks.elapsed() >= end
-            if totals.items == 0 || isOver || Task.isCancelled { return totals }
+            let isOver =
+                totals.items == 0 || isStuck(totals, isPatient: isPatient)
+                || isHeldUp && !isPatient
+            if isOver || clocks.elapsed() >= end || Task.isCancelled {
+                return (totals.items, isOver)
+            }
             do {
                 try await Task.sleep(for: min(.milliseconds(50), end - clocks.elapsed()))
             } catch {
-                return totals
+                return (totals.items, false)
             }
         }
+    }
+
+    /// Whether everything that is left failed, and is not tried again in a moment.
+    private func isStuck(_ totals: OutboxTotals, isPatient: Bool) -> Bool {
+        let hopeless = totals.failureCount { !isPatient || !$0.isTransient }
+        return active.isEmpty && totals.items == hopeless
+            && totals.next.map { $0 > clocks.now() + Self.soon } ?? true
     }
 
     /// Waits until the cloud has all changes of some items, the time is over, or the task is

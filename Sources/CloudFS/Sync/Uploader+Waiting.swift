@@ -22,10 +22,12 @@ extension Uploader {
         }
         defer { finish(other) }
         if try await pool.engine({ try self.isToRun(other) }) {
+            // Its own time may not have come.
+            let latest = clocks.now() + files.quietTime
             do throws(CloudFSError) {
                 try await run(other, chain: chain + [id])
             } catch {
-                await didFail(other, error)
+                await didFail(other, error, queuedBy: latest)
                 throw error
             }
         }

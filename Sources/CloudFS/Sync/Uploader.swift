@@ -227,17 +227,19 @@ final class Uploader: Sendable {
 
     private func send(_ id: ItemID) async {
         await applier.precedence.giveWay(with: .upload)
+        let begun = clocks.now()
         do throws(CloudFSError) {
             try await run(id, chain: [])
         } catch {
-            await didFail(id, error)
+            await didFail(id, error, queuedBy: begun)
         }
     }
 
     /// How long an item keeps its place, unsent, when the catalog cannot take down that it failed.
     private static let unrecordedPause = Duration.seconds(1)
 
-    func didFail(_ id: ItemID, _ error: CloudFSError) async {
+    /// - Parameter latest: The latest that a change can have been due which was tried.
+    func didFail(_ id: ItemID, _ error: CloudFSError, queuedBy latest: Timestamp) async {
         connection.didFail(error)
         do {
             if error.code == .cancelled || error.code == .claimed {
@@ -264,6 +266,7 @@ final class Uploader: Sendable {
                     try writer.recordFailure(
                         id,
                         error: error,
+                        queuedBy: latest,
                         retryAt: self.clocks.now() + decision.delay
                     )
                 }

@@ -35,7 +35,12 @@ import Testing
             for id in [folder, file] {
                 try writer.enqueue(id, notBefore: Self.now)
                 let error = CloudFSError(.exists, "its name is taken")
-                try writer.recordFailure(id, error: error, retryAt: Self.later)
+                try writer.recordFailure(
+                    id,
+                    error: error,
+                    queuedBy: Self.now,
+                    retryAt: Self.later
+                )
             }
             return [folder, file]
         }
@@ -55,6 +60,27 @@ import Testing
             _ = try writer.recordBase(moved, replacing: base, at: Self.now)
         }
         #expect(try ready() == waiting)
+    }
+
+    @Test func `a failure does not put off what was changed during the attempt`() throws {
+        let id = try fixture.addFile("file")
+        let error = CloudFSError(.denied, "not there")
+        let next = Self.now + .seconds(2)
+        for attempt in 1...2 {
+            let outcome = try fixture.catalog.write { writer in
+                try writer.enqueue(id, notBefore: attempt == 1 ? next : Self.now)
+                try writer.recordFailure(
+                    id,
+                    error: error,
+                    queuedBy: Self.now,
+                    retryAt: Self.later
+                )
+                return try writer.reader.outboxEntry(of: id)
+            }
+            let entry = try #require(outcome)
+            #expect(entry.notBefore == (attempt == 1 ? next : Self.later))
+            #expect(entry.error?.code == (attempt == 1 ? nil : .denied))
+        }
     }
 
     @Test func `what is included again has all tried that was refused`() throws {

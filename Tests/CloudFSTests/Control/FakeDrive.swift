@@ -172,12 +172,12 @@ final class FakeDrive: ControlledDrive {
         return OutboxPage(counts: state.withLock { $0.outbox }, entries: [entry])
     }
 
-    func drain(timeout: Duration) async throws(CloudFSError) -> OutboxCounts {
+    func drain(timeout: Duration) async throws(CloudFSError) -> DrainResult {
         try await note("drain")
         return state.withLock { state in
             // Every turn sends one.
             state.outbox.waiting = max(0, state.outbox.waiting - 1)
-            return state.outbox
+            return DrainResult(remaining: state.outbox, isOver: state.outbox.waiting == 0)
         }
     }
 

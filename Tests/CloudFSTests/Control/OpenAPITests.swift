@@ -44,6 +44,7 @@ import Testing
         "QueryScope": QueryScope.self,
         "PresenterOrder": PresenterOrder.self, "PresenterStatus": PresenterStatus.self,
         "Time": WireTime.self, "UnmountRequest": UnmountRequest.self,
+        "UnmountResult": UnmountResult.self,
     ]
 
     /// Whose mirrors or coding hide what they hold.

@@ -72,6 +72,14 @@ import Testing
         #expect(try files.thin(file, by: 1).byteCount == 0)
     }
 
+    /// An earlier worker may have let the kernel at it, and died before it was stored as resident.
+    @Test func `what programs may have mapped stays`() throws {
+        let file = try half()
+        #expect(try files.thin(file, by: 1).byteCount == 4096)
+        try files.store.open(file.id, generation: 1).noteShown()
+        #expect(try files.thin(file, by: 1).byteCount == 0)
+    }
+
     @Test func `a version that the cloud may not have any more stays`() throws {
         let file = try half()
         file.state.withLock { $0.hasNewer = true }
