@@ -25,6 +25,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+const int clinux_o_direct = O_DIRECT;
 const int clinux_o_path = O_PATH;
 const int clinux_at_empty_path = AT_EMPTY_PATH;
 const long clinux_utime_omit = UTIME_OMIT;

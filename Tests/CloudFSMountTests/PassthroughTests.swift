@@ -294,6 +294,27 @@ struct PassthroughTests {
         }
     }
 
+    /// The kernel sends the pieces of each write at once.
+    @Test(arguments: Reads.allCases)
+    func `long writes with O_DIRECT and O_APPEND are all there, in their order`(
+        reads: Reads
+    ) async throws {
+        try await Self.with(reads) { drive in
+            try await drive.python(
+                """
+                import mmap
+                count = 8 << 20
+                parts = [mmap.mmap(-1, count) for _ in range(3)]
+                for part in parts: part.write(os.urandom(count))
+                log = os.open("log", os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_DIRECT)
+                for part in parts: assert os.write(log, part) == count
+                os.close(log)
+                assert open("log", "rb").read() == b"".join(bytes(part) for part in parts)
+                """
+            )
+        }
+    }
+
     @Test(arguments: Reads.allCases)
     func `O_DIRECT reads and writes beside others`(reads: Reads) async throws {
         try await Self.with(reads) { drive in

@@ -110,6 +110,41 @@ struct RemoteChangeTests {
         }
     }
 
+    /// The kernel keeps sizes, and does not ask for them when a file is opened.
+    @Test func `a newer version is whole before the kernel was told of it`() async throws {
+        var options = TestMount.Options()
+        options.environment = ["CLOUDFS_FAULTS": "notify.taken=delay:5000"]
+        let filling = Filling { try $0.write("file", [UInt8](repeating: 0x61, count: 10)) }
+        try await TestDrive.with(options: options, prepare: filling) { drive in
+            #expect(try await drive.run("stat -c %s file") == "10")
+            let newer = String(repeating: "b", count: 1_000)
+            try drive.cloud.write("file", newer)
+            try await eventually("the drive knows it", within: Self.soon) {
+                try await drive.mustDo(["query", "size:1000", drive.path]).contains("file")
+            }
+            #expect(try await drive.text("file") == newer)
+        }
+    }
+
+    /// The kernel keeps the folder that somebody is in, and finds it again under its new name.
+    @Test func `a folder that moved goes on for who is in it, and for all others`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("old/file", "bytes") }) { drive in
+            try await drive.python(
+                """
+                root = os.getcwd()
+                os.chdir("old")
+                os.rename(cloud + "/old", cloud + "/new")
+                while os.listdir(root) != ["new"]: time.sleep(0.02)
+                for place in [root + "/new", "."]:
+                    assert os.listdir(place) == ["file"]
+                    assert open(place + "/file").read() == "bytes"
+                    with open(place + "/made", "w") as file: file.write("made")
+                    os.remove(place + "/made")
+                """
+            )
+        }
+    }
+
     /// Folders are compared a few at a time: its old place comes long before its new one.
     @Test func `a folder that moved while nobody looked is known again, with all in it`()
         async throws

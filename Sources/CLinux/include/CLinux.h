@@ -12,6 +12,7 @@ enum {
     CLINUX_HANDLE_BYTES = 128,  // MAX_HANDLE_SZ
 };
 
+extern const int clinux_o_direct;
 extern const int clinux_o_path;
 extern const int clinux_at_empty_path;
 extern const long clinux_utime_omit;

@@ -110,7 +110,7 @@ final class DriveNews: Sendable {
         try filesystem.catalog.read { reader in
             var gone: [ItemID: DrivePath] = [:]
             var originals: [ItemID: ItemID] = [:]
-            for case .entryVanished(let parent, let name, let item, _) in batch.changes {
+            for case .entryVanished(let parent, let name, let item, _, _) in batch.changes {
                 gone[item] = try Self.path(of: parent, name, reader)
                 let original = try ConflictNaming.original(of: name)
                     .flatMap { try reader.child($0.bytes, of: parent)?.id }
@@ -148,7 +148,7 @@ final class DriveNews: Sendable {
         case .entryReplaced(let parent, let name):
             let item = try reader.child(name.bytes, of: parent)
             return try item.flatMap { try story(.changed, of: $0.id, reader) }
-        case .entryVanished(let parent, _, let item, _):
+        case .entryVanished(let parent, _, let item, _, _):
             guard let path = gone[item] else { return nil }
             let folders = try reader.folders(around: parent).union([parent])
             return Story(

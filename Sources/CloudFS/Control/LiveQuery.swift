@@ -88,7 +88,7 @@ final class LiveQuery: Sendable {
                     pending.items.insert(id)
                 case .entryAppeared(let parent, let name), .entryReplaced(let parent, let name):
                     pending.names.append((parent, name))
-                case .entryVanished(let parent, let name, let id, _):
+                case .entryVanished(let parent, let name, let id, _, _):
                     pending.items.insert(id)
                     pending.folders.insert(id)
                     // The end of a conflict, for the document.

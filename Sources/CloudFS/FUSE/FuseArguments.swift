@@ -16,10 +16,12 @@ enum FuseArguments {
     /// Whether a write is to go to the end of the file.
     ///
     /// The descriptor says so for each, as a program can change it. What was stored into a mapping
-    /// has its place, however the file was opened.
+    /// has its place, however the file was opened. So have the pieces of a long write past the
+    /// kernel's pages: it sends all of them at once, from the end that it knows.
     static func writesAtEnd(_ info: UnsafeMutablePointer<fuse_file_info>?) -> Bool {
         guard let info = info?.pointee else { return false }
-        return OpenFlags.appends(info.flags) && info.writepage == 0
+        return OpenFlags.appends(info.flags) && !OpenFlags.isDirect(info.flags)
+            && info.writepage == 0
     }
 
     static func bytes(_ text: UnsafePointer<CChar>?) -> [UInt8] {

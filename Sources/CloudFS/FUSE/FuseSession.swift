@@ -82,7 +82,14 @@ final class FuseSession: Sendable {
         self.options = options
         self.changes = changes
         self.logger = logger
-        notifier = KernelNotifier(logger: logger) { $0.send(through: session) }
+        let caches = filesystem.files.caches
+        notifier = KernelNotifier(logger: logger) { notification in
+            let mark = caches.mark
+            defer {
+                if case .content(let id) = notification { caches.noteTold(id, asOf: mark) }
+            }
+            return notification.send(through: session)
+        }
         state.withLock { $0.session = session }
     }
 
@@ -149,6 +156,7 @@ final class FuseSession: Sendable {
         notifier.start { [logger] in
             Self.keepOnly(fuse_session_fd(session.raw), logger)
         }
+        context.filesystem.files.caches.beginTelling()
         changes.connect(
             ChangeHub.Kernel(
                 tell: { [notifier] in notifier.enqueue($0) },
@@ -198,6 +206,7 @@ final class FuseSession: Sendable {
                 metadata: ["reason": "\(String(cString: strerror(number)))"]
             )
         }
+        guard !context.kernel.expireAll(at: device) else { return }
         NameExpiry(
             catalog: context.filesystem.catalog,
             kernel: context.kernel,

@@ -23,8 +23,8 @@ extension KernelNotification {
     /// Tells of a deletion, or if that cannot be shown makes the kernel forget the name.
     ///
     /// A folder with entries that the kernel still uses cannot be shown as deleted. The kernel
-    /// sets the item's link count to 0, which would be wrong for one that has only moved away,
-    /// so its attributes are forgotten too.
+    /// sets the item's link count to 0, which would be wrong for a file with other names, so its
+    /// attributes are forgotten too.
     private static func sendDeletion(
         _ session: SharedPointer,
         _ parent: ItemID,

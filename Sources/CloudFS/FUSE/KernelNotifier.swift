@@ -10,7 +10,8 @@ enum KernelNotification: Hashable, Sendable {
     /// Attributes and pages; of a folder, its kept listing.
     case content(ItemID)
     case entry(parent: ItemID, name: ItemName)
-    /// Like `entry`, and whoever watches the folder hears of a deletion.
+    /// Like `entry`, of an item that is gone: whoever watches it hears so, and a folder counts as
+    /// removed for who is in it, under whatever name it were found later.
     case deletion(parent: ItemID, name: ItemName, item: ItemID)
 }
 
@@ -20,7 +21,7 @@ extension ItemChange {
         switch self {
         case .attributes(let id), .state(let id), .content(let id), .listed(let id): id
         case .entryAppeared(let parent, _), .entryReplaced(let parent, _): parent
-        case .entryVanished(let parent, _, _, _): parent
+        case .entryVanished(let parent, _, _, _, _): parent
         }
     }
 
@@ -36,8 +37,10 @@ extension ItemChange {
             [.content(id)]
         case .entryAppeared(let parent, let name), .entryReplaced(let parent, let name):
             [.entry(parent: parent, name: name), .content(parent)]
-        case .entryVanished(let parent, let name, let item, _):
+        case .entryVanished(let parent, let name, let item, _, isGone: true):
             [.deletion(parent: parent, name: name, item: item), .content(parent)]
+        case .entryVanished(let parent, let name, _, _, isGone: false):
+            [.entry(parent: parent, name: name), .content(parent)]
         }
     }
 }

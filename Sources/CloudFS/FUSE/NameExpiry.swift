@@ -3,10 +3,12 @@ import Foundation
 import Logging
 import Synchronization
 
-/// Has the kernel ask again for every name that it knows, of what an earlier worker told it.
+/// Has the kernel ask again for every name that there is, of what an earlier worker told it, where
+/// it cannot do that by itself.
 ///
 /// What that one changed last it may not have told the kernel any more. A name that is asked for
-/// again costs one lookup, and no program notices.
+/// again costs one lookup, and no program notices. Names that are gone are not in the catalog: of
+/// these the kernel may go on telling for a day.
 ///
 /// Two threads: one reads the catalog; the other has nothing but the way to the kernel, which may
 /// hold it behind an unanswered request (see `FuseSession.keepOnlyDevice`).

@@ -237,12 +237,15 @@ extension Filesystem {
     func setPolicy(_ policy: ContentPolicy, of id: ItemID) throws(CloudFSError) {
         let notBefore = notBefore
         try catalog.write(isLong: true) { writer in
+            let wasExcluded = try writer.reader.effectivePolicy(of: id) == .excluded
             try writer.setPolicy(policy, of: id)
             let isPinned = try writer.reader.effectivePolicy(of: id) == .pinned
             try writer.setWantedBelow(id, isPinned)
             // What is pinned by itself below stays asked for.
             if !isPinned { try writer.wantPinned() }
-            if policy != .excluded { try writer.enqueueChangedBelow(id, notBefore: notBefore) }
+            if wasExcluded, policy != .excluded {
+                try writer.enqueueChangedBelow(id, notBefore: notBefore)
+            }
         }
         hub.publish([.attributes(id)], by: .daemon(askedBy: getpid()))
         downloader.noticeWanted()

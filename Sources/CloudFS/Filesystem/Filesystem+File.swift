@@ -130,6 +130,10 @@ extension Filesystem {
             siblings.noteOpened(file.id, by: caller.processID, isAbsent: isAbsent)
         }
         do throws(CloudFSError) {
+            // Its content is not replaced any more now. The kernel has to look the name up again.
+            guard OpenFlags.truncates(flags) || files.caches.knowsSize(of: file.id) else {
+                throw CloudFSError(.notFound, "the file was replaced", item: file.id)
+            }
             if isWritable, try !noteTreeChange(around: file) {
                 throw CloudFSError(.remoteChanged, "its package was replaced", item: file.id)
             }

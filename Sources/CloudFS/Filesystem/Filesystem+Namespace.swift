@@ -22,11 +22,16 @@ extension Filesystem {
             let top = try attributes(ofVirtual: VirtualNode.top.id)
             return .ready(.found(Entry(attributes: top, isCacheable: false)))
         }
+        let mark = files.caches.mark
         let (child, folder) = try catalog.readFew { reader -> (ItemRecord?, ItemRecord?) in
             if let child = try reader.child(name.bytes, of: parent) { return (child, nil) }
             return (nil, try reader.existing(parent))
         }
-        if let child { return .ready(.found(entry(child))) }
+        if let child {
+            let entry = entry(child)
+            files.caches.noteTold(child.id, asOf: mark)
+            return .ready(.found(entry))
+        }
         if let folder, folder.isListed { return .ready(.absent(isCacheable: true)) }
         if let folder { try requireMayFetch(folder, process) }
         return .pending { () throws(CloudFSError) in
@@ -167,7 +172,15 @@ extension Filesystem {
         }
         didUnlink(id)
         publish(
-            [.entryVanished(parent: parent, name: name, item: id, isFolder: false)],
+            [
+                .entryVanished(
+                    parent: parent,
+                    name: name,
+                    item: id,
+                    isFolder: false,
+                    isGone: true
+                )
+            ],
             by: caller
         )
     }

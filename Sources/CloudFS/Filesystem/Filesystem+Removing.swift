@@ -74,6 +74,7 @@ extension Filesystem {
         publishRemoval(of: record, name, from: parent, by: caller)
     }
 
+    /// - Parameter record: As it was before.
     private func publishRemoval(
         of record: ItemRecord,
         _ name: ItemName,
@@ -82,7 +83,15 @@ extension Filesystem {
     ) {
         let isFolder = record.item.isFolder
         publish(
-            [.entryVanished(parent: parent, name: name, item: record.id, isFolder: isFolder)],
+            [
+                .entryVanished(
+                    parent: parent,
+                    name: name,
+                    item: record.id,
+                    isFolder: isFolder,
+                    isGone: true
+                )
+            ],
             by: caller
         )
     }

@@ -77,7 +77,8 @@ extension Filesystem {
                         parent: parent,
                         name: name,
                         item: item,
-                        isFolder: result.isFolder
+                        isFolder: result.isFolder,
+                        isGone: false
                     ),
                 isNew
                     ? .entryAppeared(parent: newParent, name: newName)

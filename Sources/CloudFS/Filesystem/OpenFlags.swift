@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// Reads the flags of `open(2)`.
@@ -15,5 +16,6 @@ enum OpenFlags {
     static func changes(_ flags: Int32) -> Bool { isWritable(flags) || truncates(flags) }
     static func isSynchronous(_ flags: Int32) -> Bool { flags & O_DSYNC != 0 }
     static func appends(_ flags: Int32) -> Bool { flags & O_APPEND != 0 }
+    static func isDirect(_ flags: Int32) -> Bool { flags & clinux_o_direct != 0 }
     static func truncates(_ flags: Int32) -> Bool { flags & O_TRUNC != 0 }
 }

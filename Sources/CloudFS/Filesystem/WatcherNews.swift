@@ -148,7 +148,7 @@ final class WatcherNews: Sendable {
         switch change {
         case .entryAppeared(let folder, let name):
             if isWatched(folder) { seen.appeared(at: WatchEvent.Place(folder: folder, name: name)) }
-        case .entryVanished(let folder, let name, let item, let isFolder):
+        case .entryVanished(let folder, let name, let item, let isFolder, _):
             guard isWatched(folder), !isHidden(name.bytes, item) else { return }
             seen.vanished(at: WatchEvent.Place(folder: folder, name: name), isFolder: isFolder)
         case .entryReplaced(let folder, let name):

@@ -242,7 +242,7 @@ extension DesktopThumbnails {
             case .attributes(let id), .state(let id), .content(let id): noticeChanged(id)
             case .entryAppeared(let parent, _), .entryReplaced(let parent, _):
                 noticeAppeared(in: parent)
-            case .entryVanished(let parent, let name, let item, _):
+            case .entryVanished(let parent, let name, let item, _, _):
                 noticeVanished(name, from: parent, item: item)
             case .listed: continue
             }

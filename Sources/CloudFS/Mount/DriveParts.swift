@@ -242,7 +242,7 @@ final class DriveParts: Sendable {
         hub.subscribe { changes in
             watchers.notice(changes)
             files.caches.noteChanged(changes)
-            for case .entryVanished(_, _, let item, _) in changes { coordinator.noteMoved(item) }
+            for case .entryVanished(_, _, let item, _, _) in changes { coordinator.noteMoved(item) }
             let changed = changes.compactMap(\.changedItem)
             evictor.noticeUse(of: changed)
             // What programs change is looked at when it was sent.

@@ -9,7 +9,14 @@ enum ItemChange: Sendable, Hashable {
     /// The bytes changed too. The engine never publishes that while the item has a handle.
     case content(ItemID)
     case entryAppeared(parent: ItemID, name: ItemName)
-    case entryVanished(parent: ItemID, name: ItemName, item: ItemID, isFolder: Bool)
+    /// - Parameter isGone: Whether the item has no other name now.
+    case entryVanished(
+        parent: ItemID,
+        name: ItemName,
+        item: ItemID,
+        isFolder: Bool,
+        isGone: Bool
+    )
     /// Another item has the name now.
     case entryReplaced(parent: ItemID, name: ItemName)
     /// What is in a folder is known for the first time; nobody can have seen what it lacked.
@@ -19,7 +26,7 @@ enum ItemChange: Sendable, Hashable {
     func changesEntries(of folder: ItemID) -> Bool {
         switch self {
         case .attributes, .state, .content, .listed: false
-        case .entryAppeared(let parent, _), .entryVanished(let parent, _, _, _),
+        case .entryAppeared(let parent, _), .entryVanished(let parent, _, _, _, _),
             .entryReplaced(let parent, _):
             parent == folder
         }

@@ -56,11 +56,12 @@ extension OpenFiles {
         _ state: inout OpenFile.State,
         _ id: ItemID
     ) throws(CloudFSError) {
+        let wasClean = !state.isDirty && state.base != nil
+        try markDirty(&state, id)
         let facts = try content(of: &state, id).facts()
         // Times of the disk may be too coarse to tell a change from one just before.
-        let isOld = clocks.now().since(facts.changed) > .milliseconds(50)
-        let isUntouched = !state.isDirty && state.base != nil && isOld
-        try markDirty(&state, id)
+        let age = clocks.now().since(facts.modified)
+        let isUntouched = wasClean && max(age, .zero - age) > .milliseconds(50)
         var direct = OpenFile.DirectWriting(seen: facts, isUntouched: isUntouched)
         direct.agreed = state.base?.version.content
         setDirect(direct, &state, id)

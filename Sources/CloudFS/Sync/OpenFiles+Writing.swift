@@ -22,12 +22,25 @@ extension OpenFiles {
     ) throws(CloudFSError) {
         state.changeCount += 1
         guard !state.isDirty else { return }
+        try settleTime(of: &state, id)
         let notBefore = clocks.now() + quietTime
         try catalog.write { try $0.markDirty(id, notBefore: notBefore) }
         state.queuedFor = notBefore
         if state.base != nil { try catalog.makeDurable() }
         state.isDirty = true
         try FaultPoint.writeMarked.pass()
+    }
+
+    /// Gives the content file of what was clean the time that the item has: after a crash it tells
+    /// the time of what is not clean, and that of what was fetched tells when it came.
+    private func settleTime(
+        of state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) {
+        guard state.generation != 0 else { return }
+        let content = try content(of: &state, id)
+        guard try content.facts().modified != state.modified else { return }
+        try content.setModified(state.modified)
     }
 
     /// Writes through `receive`, which moves the bytes and says how many.

@@ -212,7 +212,8 @@ extension CatalogWriter {
                     parent: package.id,
                     name: name,
                     item: entry.record.id,
-                    isFolder: entry.record.item.isFolder
+                    isFolder: entry.record.item.isFolder,
+                    isGone: true
                 )
             )
         }

@@ -157,7 +157,8 @@ struct PageChanges {
                 parent: folder,
                 name: old,
                 item: base.item,
-                isFolder: record.item.isFolder
+                isFolder: record.item.isFolder,
+                isGone: false
             )
         )
         if isKept { result.changes.append(.entryAppeared(parent: folder, name: free)) }
@@ -188,7 +189,8 @@ struct PageChanges {
                 parent: oldParent,
                 name: try ItemName(old.name),
                 item: id,
-                isFolder: item.isFolder
+                isFolder: item.isFolder,
+                isGone: false
             ),
             .entryAppeared(parent: folder, name: remote.name),
         ]

@@ -306,6 +306,7 @@ extension RemoteApplier {
         }
         guard let dropped else { return nil }
         packages.forget(dropped.members)
+        if state.size != remote.size { files.caches.noteResized(id) }
         return ([.content(id)] + dropped.changes, files.reload(&state, id))
     }
 
@@ -330,6 +331,7 @@ extension RemoteApplier {
             try writer.removeOwnerFile(id)
         }
         guard isStored != nil else { return nil }
+        if state.size != remote.size { files.caches.noteResized(id) }
         return ([.content(id)], files.reload(&state, id))
     }
 

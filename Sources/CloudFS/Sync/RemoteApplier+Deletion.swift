@@ -234,7 +234,8 @@ extension RemoteApplier {
                     parent: name.parent,
                     name: try ItemName(name.name),
                     item: record.id,
-                    isFolder: record.item.isFolder
+                    isFolder: record.item.isFolder,
+                    isGone: true
                 )
             ]
             changes += try bequeath(record, known, writer)

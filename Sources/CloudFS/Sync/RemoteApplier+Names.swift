@@ -48,7 +48,8 @@ extension RemoteApplier {
                 parent: known.parent,
                 name: try ItemName(known.name),
                 item: id,
-                isFolder: try reader.existing(id).item.isFolder
+                isFolder: try reader.existing(id).item.isFolder,
+                isGone: false
             ),
             .entryAppeared(parent: known.parent, name: name),
         ]

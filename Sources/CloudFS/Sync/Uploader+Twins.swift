@@ -36,7 +36,8 @@ extension Uploader {
                         parent: name.parent,
                         name: old,
                         item: id,
-                        isFolder: try reader.existing(id).item.isFolder
+                        isFolder: try reader.existing(id).item.isFolder,
+                        isGone: false
                     ),
                     .entryAppeared(parent: name.parent, name: free),
                 ]

@@ -20,7 +20,8 @@ import Testing
                     parent: ItemID(9),
                     name: name,
                     item: ItemID(1000),
-                    isFolder: false
+                    isFolder: false,
+                    isGone: true
                 )
             notifier.enqueue([change])
             expected.append(change.notifications[0])
