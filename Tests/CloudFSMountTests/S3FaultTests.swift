@@ -107,6 +107,30 @@ struct S3FaultTests {
         }
     }
 
+    /// One that is encrypted with a key of somebody's own, for instance.
+    @Test func `an object that is listed and may not be looked at hides no other`() async throws {
+        let server = try await FakeS3Server.start()
+        for name in ["closed", "gone", "open", "deep/file"] {
+            _ = server.put(FakeS3Key("prefix/\(name)"), name)
+        }
+        let refusal = FakeS3Fault.Action.fail(status: 400, code: "InvalidRequest")
+        server.add(FakeS3Fault(refusal, count: nil) { $0.key.text == "prefix/closed" })
+        try await TestDrive.with(options: Self.options(server)) { drive in
+            try await drive.run("[ \"$(ls | tr '\\n' ' ')\" = 'closed deep gone open ' ]; cat open")
+            #expect(try await drive.run("cat deep/file") == "deep/file")
+            try await drive.run("! cat closed 2> /dev/null")
+            // Changed, it is still there, and what else happens in its folder is seen.
+            _ = server.put("prefix/closed", "something else")
+            server.remove("prefix/gone")
+            _ = server.put("prefix/new", "new")
+            try await eventually("the folder is as in the bucket", within: .seconds(20)) {
+                try await drive.mustDo(["refresh", drive.path])
+                return try await drive.names() == ["closed", "deep", "new", "open"]
+            }
+            #expect(try await drive.run("cat new") == "new")
+        }
+    }
+
     @Test func `regression: a large file whose move was interrupted is nobody else's`()
         async throws
     {

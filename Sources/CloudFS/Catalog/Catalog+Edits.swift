@@ -78,7 +78,15 @@ extension CatalogWriter {
     /// save a file anew do not see it.
     func passNotes(from old: ItemID, to heir: ItemID) throws {
         let favorite = RemoteAttribute.favorite
-        if let value = try reader.attribute(favorite, of: old) {
+        let value = try reader.attribute(favorite, of: old)
+        if let base = try reader.editedAttributes(of: old)[favorite] {
+            // Not sent yet, or the news of another change would undo it.
+            try noteEditing(favorite, of: heir)
+            try setEdited(favorite, of: heir, base: base)
+            try setMetadataChanged(heir)
+            if value == nil { try removeAttribute(favorite, of: heir) }
+        }
+        if let value {
             try setAttribute(favorite, to: value, of: heir)
             try removeAttribute(favorite, of: old)
         }

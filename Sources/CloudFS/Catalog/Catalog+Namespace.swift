@@ -109,11 +109,16 @@ extension CatalogWriter {
 
     /// Notes that an item changed, other than in its content.
     ///
+    /// Also where the clock was set back it is later than before: what is sent is compared with it.
+    ///
     /// - Parameter request: Which request of the kernel changed its attributes; the kernel holds
     ///   the item's lock until it is answered.
     func touch(_ id: ItemID, at now: Timestamp, by request: RequestStamp? = nil) throws {
         try execute(
-            "UPDATE item SET changed = ?, request = coalesce(?, request) WHERE id = ?",
+            """
+            UPDATE item SET changed = max(changed + (changed > ?1), ?1),
+                request = coalesce(?2, request) WHERE id = ?3
+            """,
             [now.nanoseconds, request?.mark, id.rawValue]
         )
     }
@@ -250,11 +255,12 @@ extension CatalogWriter {
             """
             UPDATE item SET permissions = coalesce(?, permissions), user_id = coalesce(?, user_id),
                 group_id = coalesce(?, group_id), modified = coalesce(?, modified),
-                accessed = coalesce(?, accessed), changed = max(changed, ?) WHERE id = ?
+                accessed = coalesce(?, accessed), changed = max(changed + (changed > ?), ?)
+            WHERE id = ?
             """,
             [
                 permissions, userID, groupID, modified?.nanoseconds, accessed?.nanoseconds,
-                now.nanoseconds, id.rawValue,
+                now.nanoseconds, now.nanoseconds, id.rawValue,
             ]
         )
     }

@@ -271,7 +271,7 @@ extension CatalogWriter {
     /// Notes that an attempt failed, and when the next one is due.
     ///
     /// - Parameter latest: The latest that what was tried can have been due. Something later is
-    ///   another change, made during the attempt, and keeps its own time.
+    ///   another change, made during the attempt, and is tried in its own time.
     func recordFailure(
         _ id: ItemID,
         error: CloudFSError,
@@ -280,12 +280,13 @@ extension CatalogWriter {
     ) throws {
         try execute(
             """
-            UPDATE outbox SET not_before = ?, attempts = attempts + 1, error_code = ?,
-                error_message = ? WHERE item = ? AND (attempts > 0 OR not_before <= ?)
+            UPDATE outbox SET
+                not_before = iif(attempts > 0 OR not_before <= ?, ?, not_before),
+                attempts = attempts + 1, error_code = ?, error_message = ? WHERE item = ?
             """,
             [
-                moment.nanoseconds, error.code.rawValue, error.message, id.rawValue,
-                latest.nanoseconds,
+                latest.nanoseconds, moment.nanoseconds, error.code.rawValue, error.message,
+                id.rawValue,
             ]
         )
     }

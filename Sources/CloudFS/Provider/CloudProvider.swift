@@ -140,7 +140,8 @@ public protocol CloudProvider: Sendable {
     /// The same children of a folder with everything that is known of them; those that are gone
     /// are left out.
     ///
-    /// For items of a listing that are sketches; others are returned as they are.
+    /// For items of a listing that are sketches; others are returned as they are, and so are those
+    /// that the cloud lists and does not let anybody look at.
     func details(
         of items: [RemoteItem],
         in folder: RemotePath

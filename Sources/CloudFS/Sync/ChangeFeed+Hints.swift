@@ -71,17 +71,15 @@ extension ChangeFeed {
     ) throws -> [ItemID] {
         let whereabouts = applier.whereabouts
         let now = applier.files.clocks.elapsed()
-        if try reader.folder(at: path, root: root) == nil {
-            whereabouts.noteUnknown(path, at: now)
-        }
         var folders = try whereabouts.formerly(at: path, root: root, reader, at: now)
-        folders.insert(try nearestFolder(to: path, reader))
-        guard isSubtree else { return Array(folders) }
-        return try folders.flatMap { folder in
-            try reader.descendants(of: folder).filter {
-                try reader.item($0)?.item.kind == .folder && reader.base(of: $0) != nil
-            }
-        }
+        let known = try reader.folder(at: path, root: root)
+        if let known { folders.insert(known) }
+        var all = isSubtree ? try folders.flatMap { try reader.cloudFolders(from: $0) } : []
+        all += folders
+        guard known == nil else { return all }
+        // What is there is listed once the folder above tells of it.
+        whereabouts.noteUnknown(path, isSubtree: isSubtree, at: now)
+        return all + [try nearestFolder(to: path, reader)]
     }
 
     private func nearestFolder(

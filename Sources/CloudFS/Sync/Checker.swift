@@ -151,6 +151,8 @@ struct Checker: Sendable {
         }
         guard let current else { return [] }
         if ties.name == nil, ties.base == nil, !ties.isUnheard {
+            // What is being unpacked gets its names at the end.
+            if let package = current.item.package, files.live(package) != nil { return [] }
             return trustsNameless ? [try keepNameless(current, options)] : nil
         }
         if ties.name != nil, !ties.isReachable { return [try bringBack(current, options)] }

@@ -126,12 +126,14 @@ final class RemoteApplier: Sendable {
             if error.code == .notFound || error.code == .notDirectory {
                 whereabouts.noteMissed(folder, at: listing.path)
             }
-            guard start != nil, error.code == .invalidArgument else { throw error }
+            let isChanged = error.code == .remoteChanged
+            guard isChanged || start != nil && error.code == .invalidArgument else { throw error }
             // The provider no longer knows the page.
             try await pool.engine {
                 try self.catalog.write { try $0.setListingPage(nil, of: folder) }
             }
             listing.first = nil
+            listing.seen = []
             try await takePages(&listing)
         }
         let complete = listing
@@ -217,41 +219,7 @@ final class RemoteApplier: Sendable {
         }
     }
 
-    /// Applies page after page; the next one is asked for while one is applied.
-    private func takePages(_ listing: inout Listing) async throws(CloudFSError) {
-        var coming = page(of: listing.path, after: listing.first)
-        defer { coming.cancel() }
-        while true {
-            let arriving = coming
-            let page = try await withTaskCancellationHandler {
-                await arriving.value
-            } onCancel: {
-                arriving.cancel()
-            }.get()
-            guard !Task.isCancelled else {
-                throw CloudFSError(.cancelled, "a listing was ended", item: listing.folder)
-            }
-            if let next = page.next { coming = self.page(of: listing.path, after: next) }
-            if listing.depth == .names { await precedence.giveWay(with: .comparison) }
-            try await apply(page, to: &listing)
-            if page.next == nil { return }
-        }
-    }
-
-    private func page(
-        of path: RemotePath,
-        after token: PageToken?
-    ) -> Task<Result<ListingPage, CloudFSError>, Never> {
-        Task {
-            do throws(CloudFSError) {
-                return .success(try await self.provider.children(of: path, after: token))
-            } catch {
-                return .failure(error)
-            }
-        }
-    }
-
-    private func apply(
+    func apply(
         _ page: ListingPage,
         to listing: inout Listing
     ) async throws(CloudFSError) {
@@ -270,6 +238,11 @@ final class RemoteApplier: Sendable {
         for name in compared.unchanged { listing.seen.insert(name.hashValue) }
         guard !compared.changed.isEmpty || !compared.new.isEmpty else { return }
         var differing = try await provider.details(of: compared.changed, in: listing.path)
+        let hidden = differing.partition { $0.isSketch }
+        // Of what is known of these, nobody can tell what is still so; their names are theirs.
+        for item in differing[hidden...] { listing.seen.insert(item.name.bytes.hashValue) }
+        if hidden < differing.count { listing.outcome.hasHidden = true }
+        differing.removeSubrange(hidden...)
         // What is written on a folder can wait until somebody sees it.
         let split = compared.new.partition { $0.kind == .folder && listing.depth == .names }
         let (asked, left) = (compared.new[..<split], compared.new[split...])

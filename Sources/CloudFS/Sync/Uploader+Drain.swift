@@ -23,7 +23,10 @@ extension Uploader {
                 hurried = clocks.elapsed()
                 try await hurry(alsoFailed: false)
             }
+            let begun = clocks.elapsed()
             let totals = try await pool.engine { try self.catalog.read { try $0.outboxTotals() } }
+            // A long queue is not added up all the time.
+            let pause = max(.milliseconds(50), (clocks.elapsed() - begun) * 4)
             let isHeldUp = isPaused || !connection.isOnline
             let isOver =
                 totals.items == 0 || isStuck(totals, isPatient: isPatient)
@@ -32,7 +35,7 @@ extension Uploader {
                 return (totals.items, isOver)
             }
             do {
-                try await Task.sleep(for: min(.milliseconds(50), end - clocks.elapsed()))
+                try await Task.sleep(for: min(pause, end - clocks.elapsed()))
             } catch {
                 return (totals.items, false)
             }

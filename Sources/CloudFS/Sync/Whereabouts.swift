@@ -9,9 +9,8 @@ final class Whereabouts: Sendable {
     private struct State {
         /// Where known folders were not found, the last one at the end.
         var missed: [Missed] = []
-        /// Where hints said that something changed, and no known folder is; until when that is of
-        /// interest.
-        var unknown: [RemotePath: Duration] = [:]
+        /// Where hints said that something changed, and no known folder is.
+        var unknown: [RemotePath: Unknown] = [:]
         /// Where folders were before they moved, a short while ago, the last one at the end.
         var former: [Former] = []
     }
@@ -19,6 +18,13 @@ final class Whereabouts: Sendable {
     private struct Missed {
         var folder: ItemID
         var path: RemotePath
+    }
+
+    private struct Unknown {
+        /// Until when it is of interest.
+        var end: Duration
+        /// Whether something may have changed anywhere below it.
+        var isSubtree: Bool
     }
 
     private struct Former {
@@ -45,14 +51,19 @@ final class Whereabouts: Sendable {
     /// Notes that something changed in a folder that this machine does not know.
     ///
     /// Most are never known: they are gone again before they are listed.
-    func noteUnknown(_ path: RemotePath, at now: Duration) {
+    ///
+    /// - Parameter isSubtree: Whether that may be anywhere below it.
+    func noteUnknown(_ path: RemotePath, isSubtree: Bool = false, at now: Duration) {
         state.withLock { state in
             if state.unknown.count >= Self.limit, state.unknown[path] == nil,
-                let oldest = state.unknown.min(by: { $0.value < $1.value })
+                let oldest = state.unknown.min(by: { $0.value.end < $1.value.end })
             {
                 state.unknown[oldest.key] = nil
             }
-            state.unknown[path] = now + Self.newsTime
+            state.unknown[path] = Unknown(
+                end: now + Self.newsTime,
+                isSubtree: isSubtree || state.unknown[path]?.isSubtree == true
+            )
         }
     }
 
@@ -118,10 +129,12 @@ final class Whereabouts: Sendable {
             if current != nil { found.append(entry.folder) }
             state.withLock { state in state.missed.removeAll { $0.folder == entry.folder } }
         }
-        for path in unknown.keys {
+        for (path, entry) in unknown {
             guard let folder = try reader.folder(at: path, root: root) else { continue }
-            // A new one is listed anyway.
-            if try reader.existing(folder).isListed { found.append(folder) }
+            // A new one is listed anyway, with all in it.
+            if try reader.existing(folder).isListed {
+                found += entry.isSubtree ? try reader.cloudFolders(from: folder) : [folder]
+            }
             state.withLock { $0.unknown[path] = nil }
         }
         forgetUnknown(at: now)
@@ -131,8 +144,17 @@ final class Whereabouts: Sendable {
     /// What nobody knows after the time that news takes is nothing that has moved.
     private func forgetUnknown(at now: Duration) {
         state.withLock { state in
-            guard state.unknown.values.contains(where: { $0 <= now }) else { return }
-            state.unknown = state.unknown.filter { $0.value > now }
+            guard state.unknown.values.contains(where: { $0.end <= now }) else { return }
+            state.unknown = state.unknown.filter { $0.value.end > now }
+        }
+    }
+}
+
+extension CatalogReader {
+    /// A folder, and those below it that the cloud has.
+    func cloudFolders(from folder: ItemID) throws -> [ItemID] {
+        try descendants(of: folder).filter {
+            try item($0)?.item.kind == .folder && base(of: $0) != nil
         }
     }
 }

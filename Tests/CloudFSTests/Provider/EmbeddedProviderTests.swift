@@ -247,6 +247,29 @@ struct EmbeddedProviderTests {
         }
     }
 
+    @Test func `many folders of several pages are listed at once`() async throws {
+        let fixture = try await EmbeddedFixture.make()
+        let folders = (0..<20).map { "folder\($0)" }
+        for folder in folders {
+            try fixture.directory.makeFolder("cloud/\(folder)")
+            for number in 0..<1_100 {
+                let file = creat("\(fixture.root)/\(folder)/\(number)", 0o600)
+                try #require(file >= 0)
+                close(file)
+            }
+        }
+        var pages: [(path: RemotePath, page: ListingPage)] = []
+        for folder in folders {
+            let path = try RemotePath.root.appending(ItemName(folder))
+            pages.append((path, try await fixture.embedded.children(of: path, after: nil)))
+        }
+        for (path, page) in pages {
+            let next = try #require(page.next)
+            let rest = try await fixture.embedded.children(of: path, after: next)
+            #expect(rest.next == nil && page.items.count + rest.items.count == 1_100)
+        }
+    }
+
     @Test(.enabled(if: geteuid() == 0, "mounting a file system needs root"))
     func `a file system mounted over a folder inside hides nothing silently`() async throws {
         let fixture = try await EmbeddedFixture.make()

@@ -110,6 +110,14 @@ import Testing
         #expect(try takeFound(at: .seconds(30)) == [folder])
     }
 
+    @Test func `what may have changed anywhere below a folder is looked for in all of it`() throws {
+        try fixture.catalog.write { try $0.setListed(true, of: folder) }
+        whereabouts.noteUnknown(try path("moved"), isSubtree: true, at: .zero)
+        whereabouts.noteUnknown(try path("moved"), at: .zero)
+        try move(folder, to: "moved")
+        #expect(try takeFound(at: .zero) == [folder, child])
+    }
+
     @Test func `what is not known after the time of news is forgotten`() throws {
         whereabouts.noteUnknown(try path("old"), at: .zero)
         whereabouts.noteUnknown(try path("new"), at: .seconds(100))

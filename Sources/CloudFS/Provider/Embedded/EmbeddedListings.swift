@@ -15,15 +15,33 @@ final class EmbeddedListings: Sendable {
 
     private struct State {
         var listings: [UInt64: Listing] = [:]
+        /// The one that was asked for last comes last.
         var order: [UInt64] = []
+        var nameCount = 0
         var next: UInt64 = 0
+
+        mutating func keep(_ listing: Listing, as number: UInt64) {
+            forget(number)
+            listings[number] = listing
+            order.append(number)
+            nameCount += listing.names.count
+        }
+
+        mutating func forget(_ number: UInt64) {
+            guard let listing = listings.removeValue(forKey: number) else { return }
+            order.removeAll { $0 == number }
+            nameCount -= listing.names.count
+        }
     }
 
     private let state = Mutex(State())
 
     private static let pageItemCount = 1_000
-    /// Listings under way at once; one that was left unfinished makes room for later ones.
-    private static let keptCount = 8
+    /// Listings under way at once; one that was left unfinished makes room for later ones. There
+    /// is always room for all that a comparison lists at once, and what programs open beside it.
+    private static let keptCount = 24...64
+    /// Of more names than this in all of them, no more listings are kept than must be.
+    private static let mostNames = 500_000
     private static let attemptCount = 5
 
     func page(
@@ -85,6 +103,7 @@ final class EmbeddedListings: Sendable {
             listing.names += added
         }
         guard end < listing.names.count else {
+            if let number { state.withLock { $0.forget(number) } }
             return ListingPage(items: items, hidden: hidden, unreadable: unreadable, next: nil)
         }
         let kept = keep(listing, as: number)
@@ -146,22 +165,20 @@ final class EmbeddedListings: Sendable {
     /// Keeps a listing for its next pages, under its number if it has one.
     private func keep(_ listing: Listing, as number: UInt64?) -> UInt64 {
         state.withLock { state in
-            if let number, state.listings[number] != nil {
-                state.listings[number] = listing
-                return number
+            let kept = number ?? state.next
+            if number == nil { state.next += 1 }
+            state.keep(listing, as: kept)
+            let (least, most) = (Self.keptCount.lowerBound, Self.keptCount.upperBound)
+            while state.order.count > most
+                || state.order.count > least && state.nameCount > Self.mostNames
+            {
+                state.forget(state.order[0])
             }
-            let number = state.next
-            state.next += 1
-            state.listings[number] = listing
-            state.order.append(number)
-            if state.order.count > Self.keptCount {
-                state.listings[state.order.removeFirst()] = nil
-            }
-            return number
+            return kept
         }
     }
 
     private func restart(_ path: RemotePath) -> CloudFSError {
-        CloudFSError(.timedOut, "\"\(path)\" changed while it was listed; list it again")
+        CloudFSError(.remoteChanged, "\"\(path)\" changed while it was listed; list it again")
     }
 }

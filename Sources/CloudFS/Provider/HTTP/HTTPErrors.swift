@@ -49,8 +49,9 @@ struct HTTPErrors: Sendable {
             return notConnected(String(describing: error))
         case let error as IOError where Self.unreachable.contains(error.errnoCode):
             return notConnected(String(describing: error))
-        case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError:
+        case NIOSSLError.handshakeFailed, is NIOSSLExtraError:
             return notTrusted(error)
+        // Later than that the server may have heard the request.
         case HTTPParserError.invalidEOFState:
             return broken("it ended in the middle of an answer")
         case is HTTPParserError:

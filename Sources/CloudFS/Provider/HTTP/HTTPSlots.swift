@@ -5,13 +5,16 @@ import Synchronization
 ///
 /// Those that change something have no more than half of the slots, so that who reads never waits
 /// for an upload, nor for a copy that the server takes its time for. Where they are too many for
-/// the link they become fewer for a while. The HTTP client bounds its connections too, but gives
-/// up on who waits for one too long.
+/// the link they become fewer for a while. Those that fetch many bytes leave a sixth of the slots
+/// to what is answered at once: who looks something up, or renews a lease, does not wait for films.
+/// The HTTP client bounds its connections too, but gives up on who waits for one too long.
 final class HTTPSlots: Sendable {
     /// What an exchange is for.
     enum Lane: Hashable, Sendable {
         /// It changes nothing.
         case receiving
+        /// It changes nothing, and may take long for what it brings.
+        case fetching
         /// It changes something, whether it carries bytes or not.
         case sending
     }
@@ -22,11 +25,17 @@ final class HTTPSlots: Sendable {
         var freeToSend: Int
         /// How many may send at once; they may be more for a moment after it became less.
         var mostToSend: Int
+        /// How many are kept from who fetches.
+        var kept: Int
         var next: UInt64 = 0
         var waiting: [Lane: OrderedDictionary<UInt64, CheckedContinuation<Bool, Never>>] = [:]
 
         func isFree(_ lane: Lane) -> Bool {
-            free > 0 && (lane == .receiving || freeToSend > 0)
+            switch lane {
+            case .receiving: free > 0
+            case .fetching: free > kept
+            case .sending: free > 0 && freeToSend > 0
+            }
         }
 
         mutating func add(_ count: Int, to lane: Lane) {
@@ -54,7 +63,14 @@ final class HTTPSlots: Sendable {
     init(count: Int) {
         precondition(count > 0, "an exchange needs a slot")
         senderCount = max(1, count / 2)
-        state = Mutex(State(free: count, freeToSend: senderCount, mostToSend: senderCount))
+        state = Mutex(
+            State(
+                free: count,
+                freeToSend: senderCount,
+                mostToSend: senderCount,
+                kept: count / 6
+            )
+        )
     }
 
     /// How many wait now.

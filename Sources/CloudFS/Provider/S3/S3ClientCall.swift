@@ -40,6 +40,9 @@ struct S3Call: Sendable {
 
     /// Small records of the drive's own are not to wait for files that may be sent for hours.
     var lane: HTTPSlots.Lane? {
+        if method == "GET", case .data(let byteCount) = weight, byteCount > Self.recordByteCount {
+            return .fetching
+        }
         let isRecord = isUrgent || isOwn && method != "POST"
         return isRecord && body.byteCount <= Self.recordByteCount ? .receiving : nil
     }

@@ -28,6 +28,8 @@ final class S3Move: Sendable {
         case copyBeside
         /// Both are markers, of which no tag tells what is written on them.
         case join
+        /// Only what is written on both tells whether the new folder has it.
+        case look
     }
 
     init(_ intent: S3MoveIntent, key: [UInt8], tagsAreDigests: Bool, at now: Duration) {
@@ -70,7 +72,8 @@ final class S3Move: Sendable {
         return hasher.finalize()
     }
 
-    /// Decides by what was copied, and after an interruption by the times that the server gives.
+    /// Decides by what was copied, and after an interruption by the times that the server gives,
+    /// unless it was sent in parts: that has the time when it was begun, and is seen much later.
     ///
     /// - Parameters:
     ///   - present: What the new folder has in the object's place.
@@ -86,15 +89,18 @@ final class S3Move: Sendable {
         let isSame =
             present.size == object.size
             && (present.entityTag == object.entityTag || !tellsBytes)
-        if isSame, present.lastModified >= object.lastModified { return .nothing }
-        let isLate: Bool
-        if let note {
+        if let note, !isKnown, !isSame || !tellsBytes {
+            // It was written once more since it was copied, whatever its time says.
             if note.copy == present.entityTag.hashValue { return .copy }
-            isLate = !isKnown
-        } else {
-            // Not copied yet, it may be another document than what stands in its place.
-            isLate = !isCopied || begun.map { object.lastModified >= $0 } ?? true
+            return object.isMarker ? .nothing : .copyBeside
         }
+        if note == nil, object.entityTag.contains("-") { return .look }
+        if isSame, present.lastModified >= object.lastModified { return .nothing }
+        if let note, note.copy == present.entityTag.hashValue { return .copy }
+        // Not copied yet, it may be another document than what stands in its place.
+        let isLate =
+            note.map { _ in !isKnown }
+            ?? (!isCopied || begun.map { object.lastModified >= $0 } ?? true)
         guard isLate else { return .nothing }
         if isSame { return .copy }
         // A folder's marker without bytes is nothing that could be kept beside another one.

@@ -222,7 +222,7 @@ extension S3Provider {
         }
         try await keepFolder(path.parent)
         try await delete(first)
-        forgetFolder(place.folderKey)
+        forgetEmptyFolder(place.folderKey)
     }
 
     /// Deletes an object that was looked at just now.

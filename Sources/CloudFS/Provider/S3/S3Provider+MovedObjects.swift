@@ -226,16 +226,38 @@ extension S3Provider {
         case .copy:
             move.noteCopied(object, tag: try await copyMeant(object, to: key, over: present))
             return true
+        case .look:
+            let isThere = try await isSame(object, as: key)
+            return try await take(
+                isThere ? .nothing : .copyBeside,
+                object,
+                over: present,
+                move,
+                isCopied: isCopied
+            )
         case .copyBeside:
             let hasCopied = try await copyBeside(object, key)
             // Done with; what stands in its place is not its copy.
-            if !isCopied { move.noteCopied(object, tag: "") }
+            move.noteCopied(object, tag: "")
             return hasCopied
         case .join:
             let hasWritten = try await join(object, key)
             move.noteCopied(object, tag: present?.entityTag ?? "")
             return hasWritten
         }
+    }
+
+    /// Whether what stands in an object's new place is its copy, as far as length and what is
+    /// written on both tell: among that are the time of the file and, of files of ours, their id.
+    private func isSame(
+        _ object: S3Object,
+        as key: [UInt8]
+    ) async throws(CloudFSError) -> Bool {
+        guard let old = try await client.headIfPresent(object.key),
+            let new = try await client.headIfPresent(key),
+            old.object.entityTag == object.entityTag
+        else { throw S3AnswerCheck.changed(key) }
+        return old.object.size == new.object.size && old.userMetadata == new.userMetadata
     }
 
     /// Gives the marker in the new place what is written only on the one in the old place.
@@ -311,8 +333,12 @@ extension S3Provider {
             )
             let place = Array(folder) + name.bytes
             let taken = try await client.headIfPresent(place)?.object
-            if let taken, taken.size != object.size || taken.entityTag != object.entityTag {
-                continue
+            if let taken {
+                let isThere =
+                    object.entityTag.contains("-")
+                    ? try await isSame(object, as: place)
+                    : taken.size == object.size && taken.entityTag == object.entityTag
+                guard isThere else { continue }
             }
             if taken == nil { _ = try await copyMeant(object, to: place, over: nil) }
             logger.notice(

@@ -138,8 +138,11 @@ extension S3Provider {
                         + " delete those of moves that have ended"
                 )
             }
-            // Nobody goes on with a move of yesterday: what there is of it is shown.
-            found += page.objects.filter { now.since($0.lastModified) < .seconds(86_400) }
+            // Nobody goes on with a move of yesterday: what there is of it is shown. What is empty
+            // tells of none: other tools make such a thing for the folder.
+            found += page.objects.filter {
+                $0.size > 0 && now.since($0.lastModified) < .seconds(86_400)
+            }
             if found.count > Self.mostIntents { found = likeliest(found) }
             return true
         }
@@ -181,7 +184,7 @@ extension S3Provider {
             _ = try await client.get(key, range: 0..<limit, ifMatch: nil) { _, piece in
                 bytes.append(piece)
             }
-        } catch  where error.code == .notFound {
+        } catch  where error.code == .notFound || error.code == .remoteChanged {
             return nil
         }
         return S3MoveIntent(bytes.all, within: keys.prefix)

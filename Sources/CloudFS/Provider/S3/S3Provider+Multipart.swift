@@ -1,5 +1,8 @@
 /// Large files: sent and copied in parts.
 extension S3Provider {
+    /// As many parts as a bucket takes, of 5 GiB each; servers may say anything of an object.
+    private static let mostByteCount: Int64 = 10_000 * 5 << 30
+
     /// A bucket takes at most 10,000 parts.
     private func partByteCount(of byteCount: Int64) -> Int64 {
         let least = (byteCount + 9_999) / 10_000
@@ -215,6 +218,9 @@ extension S3Provider {
         metadata: [String: String]?
     ) async throws(CloudFSError) -> S3Copied {
         let byteCount = source.object.size
+        guard byteCount <= Self.mostByteCount else {
+            throw CloudFSError(.tooLarge, "no bucket has objects of \(byteCount) bytes")
+        }
         guard !uploads.isActive(key) else {
             throw CloudFSError(.claimed, "a file is being sent to where an object is copied")
         }

@@ -359,6 +359,11 @@ extension S3Provider {
             return S3Look(item: try await describe(try await client.head(place.key), as: item.name))
         } catch  where error.code == .notFound {
             return S3Look()
+        } catch  where !error.isOfConnection && error.code != .cancelled {
+            // Encrypted with a key of somebody's own, another account's, or in an archive: it hides
+            // no other, and whoever reads it is told.
+            logger.debug("an object may not be looked at", metadata: ["error": "\(error)"])
+            return S3Look(item: item)
         } catch {
             return S3Look(failure: error)
         }

@@ -363,6 +363,15 @@ final class S3Provider: CloudProvider {
 
     func knowsFolder(_ key: [UInt8]) -> Bool { state.withLock { $0.folders.contains(key) } }
 
+    /// Forgets a folder that was removed, with nothing in it.
+    func forgetEmptyFolder(_ key: [UInt8]) {
+        state.withLock { state in
+            state.folders.remove(key)
+            state.marked.remove(key)
+        }
+    }
+
+    /// Forgets a folder and all in it, which takes as long as looking at all that are known.
     func forgetFolder(_ key: [UInt8]) {
         state.withLock { state in
             state.folders = state.folders.filter { !$0.starts(with: key) }

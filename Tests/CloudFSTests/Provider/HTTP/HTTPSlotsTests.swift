@@ -27,6 +27,17 @@ import Testing
         #expect(await third.value)
     }
 
+    @Test func `those that fetch much leave slots to what is answered at once`() async throws {
+        let slots = HTTPSlots(count: 12)
+        for _ in 0..<10 { #expect(await slots.take(.fetching)) }
+        let fetcher = try await Self.waiter(for: .fetching, of: slots, count: 1)
+        for _ in 0..<2 { #expect(await slots.take(.receiving)) }
+        slots.give(.receiving)
+        #expect(slots.waiterCount == 1)
+        for _ in 0..<2 { slots.give(.fetching) }
+        #expect(await fetcher.value)
+    }
+
     @Test func `those that wait come in order of arrival`() async throws {
         let slots = HTTPSlots(count: 2)
         #expect(await slots.take(.sending))

@@ -159,6 +159,18 @@ import Testing
         #expect(try await Self.names(other) == ["e"])
     }
 
+    /// Such as s3fs and consoles make for a folder.
+    @Test func `what other tools put beside the intents of moves tells of none`() async throws {
+        let bench = try await Bench.make()
+        for (key, bytes) in [("", ""), ("empty", ""), ("text", "text")] {
+            bench.fake.put(FakeS3Key(".cloudfs/moves/\(key)"), bytes)
+        }
+        bench.fake.put(FakeS3Key("d/a"), "a")
+        let provider = try await bench.provider()
+        try await provider.readIntents()
+        #expect(try await Self.names(provider) == ["d"])
+    }
+
     @Test func `a move that takes long goes on being told`() async throws {
         let clocks = S3TestClocks()
         let bench = try await clocks.bench(Bench.batches)
