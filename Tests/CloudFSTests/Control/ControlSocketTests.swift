@@ -6,7 +6,7 @@ import Testing
 
 @testable import CloudFS
 
-@Suite(.timeLimit(.minutes(1))) struct ControlSocketTests {
+@Suite(.timeLimit(.minutes(5))) struct ControlSocketTests {
     let folder: SocketFolder
 
     init() throws {

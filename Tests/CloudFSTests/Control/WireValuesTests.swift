@@ -105,7 +105,7 @@ import Testing
 
     @Test func `fields a client does not know are ignored`() throws {
         let text = #"{"remaining":{"waiting":1,"uploading":2,"failed":3,"bytes":4,"new":5},"x":{}}"#
-        let result = try JSONDecoder().decode(DrainResult.self, from: Data(text.utf8))
+        let result = try JSONDecoder().decode(UnmountResult.self, from: Data(text.utf8))
         #expect(result.remaining.total == 6)
     }
 

@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 /// Limits of bandwidth and simulated links, on a clock that jumps.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(5)))
 struct BandwidthTests {
     /// What a request fails with.
     private static func code(
