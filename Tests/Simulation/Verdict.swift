@@ -84,7 +84,11 @@ struct Verdict {
         try await Life.$current.withValue(life) {
             let filesystem = try life.parts().filesystem
             try await read(filesystem, device, life)
-            let checker = Checker(feed: filesystem.feed, hydrator: filesystem.hydrator)
+            let checker = Checker(
+                feed: filesystem.feed,
+                hydrator: filesystem.hydrator,
+                uploader: filesystem.uploader
+            )
             var position: Checker.Position? = .catalog
             while let current = position {
                 let page = try await checker.page(from: current, Checker.Options())

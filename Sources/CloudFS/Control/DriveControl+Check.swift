@@ -5,7 +5,11 @@ extension DriveControl {
         guard let position = Checker.Position(request.after ?? "catalog") else {
             throw CloudFSError(.invalidArgument, "after is not what this drive gave")
         }
-        let checker = Checker(feed: filesystem.feed, hydrator: filesystem.hydrator)
+        let checker = Checker(
+            feed: filesystem.feed,
+            hydrator: filesystem.hydrator,
+            uploader: filesystem.uploader
+        )
         let page = try await checker.page(
             from: position,
             Checker.Options(repairs: request.repair, isQuick: request.quick)

@@ -36,6 +36,7 @@ struct Violation: Sendable {
 struct Checker: Sendable {
     let feed: ChangeFeed
     let hydrator: Hydrator
+    let uploader: Uploader
 
     /// How much is looked at.
     struct Options: Sendable {
@@ -151,8 +152,10 @@ struct Checker: Sendable {
         }
         guard let current else { return [] }
         if ties.name == nil, ties.base == nil, !ties.isUnheard {
-            // What is being unpacked gets its names at the end.
-            if let package = current.item.package, files.live(package) != nil { return [] }
+            // What is being unpacked gets its names at the end; what was removed while it was
+            // being sent is erased when that has ended.
+            let isUnpacked = current.item.package.map { files.live($0) != nil } ?? false
+            guard !isUnpacked, !uploader.active.contains(record.id) else { return [] }
             return trustsNameless ? [try keepNameless(current, options)] : nil
         }
         if ties.name != nil, !ties.isReachable { return [try bringBack(current, options)] }
