@@ -37,8 +37,10 @@ final class EmbeddedListings: Sendable {
     private let state = Mutex(State())
 
     private static let pageItemCount = 1_000
-    /// Listings under way at once; one that was left unfinished makes room for later ones. There
-    /// is always room for all that a comparison lists at once, and what programs open beside it.
+    /// Listings under way at once; one that was left unfinished makes room for later ones.
+    ///
+    /// There is always room for all that a comparison lists at once, and what programs open beside
+    /// it.
     private static let keptCount = 24...64
     /// Of more names than this in all of them, no more listings are kept than must be.
     private static let mostNames = 500_000

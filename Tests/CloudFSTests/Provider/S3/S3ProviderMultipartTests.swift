@@ -5,6 +5,23 @@ import Testing
 @testable import CloudFS
 
 @Suite struct S3ProviderMultipartTests {
+    @Test func `what a server calls longer than any object is not copied`() async throws {
+        let bench = try await S3ProviderBench.make()
+        let provider = try await bench.provider()
+        let source = S3Object(
+            key: Array("a".utf8),
+            size: .max,
+            entityTag: "t",
+            lastModified: CatalogFixture.now
+        )
+        let failure = await s3Failure {
+            let head = S3ObjectHead(object: source, userMetadata: [:])
+            _ = try await provider.copy(head, to: Array("b".utf8), over: nil)
+        }
+        #expect(failure == .tooLarge)
+        #expect(bench.fake.keys("b").isEmpty)
+    }
+
     private typealias Bench = S3ProviderBench
 
     private static func make() async throws -> Bench {
