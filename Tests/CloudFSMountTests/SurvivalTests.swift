@@ -16,27 +16,6 @@ struct SurvivalTests {
         try await eventually("another worker serves", within: .seconds(20)) { count() > before }
     }
 
-    @Test(.enabled(if: TestMount.kernel >= (6, 16), "the kernel cannot forget all names"))
-    func `what vanished without the kernel's knowing is gone with the next worker`() async throws {
-        var options = TestMount.Options()
-        options.environment = ["CLOUDFS_FAULTS": "notify.taken=delay:60000"]
-        let filling = Filling { cloud in
-            for name in ["gone", "old/file", "stays"] { try cloud.write(name, name) }
-        }
-        try await TestDrive.with(options: options, prepare: filling) { drive in
-            try await drive.run("cat gone old/file stays > /dev/null")
-            try drive.cloud.remove("gone")
-            try drive.cloud.rename("old", to: "new")
-            try await eventually("the drive knows it", within: .seconds(20)) {
-                try await drive.names() == ["new", "stays"]
-            }
-            try await Self.killWorker(of: drive)
-            try await eventually("the kernel does too") {
-                try await drive.run("ls -d gone old new stays 2> /dev/null || true") == "new\nstays"
-            }
-        }
-    }
-
     @Test(arguments: Reads.allCases)
     func `what was only opened for writing keeps its time`(reads: Reads) async throws {
         let file = Filling { cloud in

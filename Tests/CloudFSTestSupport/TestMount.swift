@@ -234,15 +234,6 @@ public final class TestMount: Sendable {
 
     public static var isRoot: Bool { getuid() == 0 }
 
-    /// The first two numbers of the kernel's version.
-    public static var kernel: (Int, Int) {
-        let numbers = Shell.text(of: "/proc/sys/kernel/osrelease").split { !$0.isNumber }
-        guard numbers.count >= 2, let first = Int(numbers[0]), let second = Int(numbers[1]) else {
-            return (0, 0)
-        }
-        return (first, second)
-    }
-
     /// A built program: beside the test bundle, or in `CLOUDFS_BINARIES`.
     public static func binary(_ name: String) -> String {
         if let folder = ProcessInfo.processInfo.environment["CLOUDFS_BINARIES"] {

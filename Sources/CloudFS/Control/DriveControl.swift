@@ -184,6 +184,8 @@ final class DriveControl: ControlledDrive {
     }
 
     func restart() async throws(CloudFSError) {
+        // Nobody tells the kernel later of a name that is gone.
+        await filesystem.hub.settled()
         try await beginRestart()
     }
 

@@ -156,13 +156,13 @@ final class FuseSession: Sendable {
         notifier.start { [logger] in
             Self.keepOnly(fuse_session_fd(session.raw), logger)
         }
-        context.filesystem.files.caches.beginTelling()
         changes.connect(
             ChangeHub.Kernel(
                 tell: { [notifier] in notifier.enqueue($0) },
                 settled: { [notifier] in await notifier.settled() }
             )
         )
+        context.filesystem.files.caches.beginTelling()
         if let device = connection.device { goOn(at: device) }
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -206,7 +206,6 @@ final class FuseSession: Sendable {
                 metadata: ["reason": "\(String(cString: strerror(number)))"]
             )
         }
-        guard !context.kernel.expireAll(at: device) else { return }
         NameExpiry(
             catalog: context.filesystem.catalog,
             kernel: context.kernel,

@@ -44,7 +44,6 @@ final class KernelProtocol: Sendable {
         /// `MADV_POPULATE_WRITE`, which Glibc does not name yet.
         static let populateWrite: Int32 = 23
         static let resendNotification: Int32 = 7
-        static let epochNotification: Int32 = 8
         static let onlyExpires: UInt32 = 1
     }
 
@@ -208,14 +207,6 @@ final class KernelProtocol: Sendable {
     /// - Returns: 0 or an errno.
     func resend(to device: Int32) -> Int32 {
         notify(Layout.resendNotification, [], device) ? 0 : errno
-    }
-
-    /// Has the kernel ask for every name again before it uses it, also for those that nobody else
-    /// remembers.
-    ///
-    /// - Returns: Whether it can: since Linux 6.16.
-    func expireAll(at device: Int32) -> Bool {
-        notify(Layout.epochNotification, [], device)
     }
 
     /// Has the kernel ask for a name again before it uses it, if it knows it at all.

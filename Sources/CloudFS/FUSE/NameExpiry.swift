@@ -3,8 +3,7 @@ import Foundation
 import Logging
 import Synchronization
 
-/// Has the kernel ask again for every name that there is, of what an earlier worker told it, where
-/// it cannot do that by itself.
+/// Has the kernel ask again for every name that there is, of what an earlier worker told it.
 ///
 /// What that one changed last it may not have told the kernel any more. A name that is asked for
 /// again costs one lookup, and no program notices. Names that are gone are not in the catalog: of

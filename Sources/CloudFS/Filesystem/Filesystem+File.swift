@@ -29,7 +29,8 @@ extension Filesystem {
 
     /// Opens without waiting for anything.
     ///
-    /// - Throws: `claimed` when a coordinated program keeps writers out; `readOnly`, `notFound`.
+    /// - Throws: `claimed` when a coordinated program keeps writers out, or the kernel has not
+    ///   heard of the file's size; `readOnly`, `notFound`.
     func openNow(
         _ id: ItemID,
         flags: Int32,
@@ -49,6 +50,7 @@ extension Filesystem {
         flags: Int32,
         caller: Caller
     ) async throws(CloudFSError) -> OpenedFile {
+        await waitUntilSizeIsTold(of: id)
         var claim: Claim?
         if let intent = intent(toOpen: id, flags: flags) {
             claim = try await self.claim([intent], for: caller)
@@ -58,7 +60,24 @@ extension Filesystem {
                 throw CloudFSError(.notFound, "the file was replaced", item: id)
             }
         }
-        return try open(id, flags: flags, caller: caller, claim: claim)
+        do throws(CloudFSError) {
+            return try open(id, flags: flags, caller: caller, claim: claim)
+        } catch  where error.code == .claimed && !files.caches.knowsSize(of: id) {
+            // The kernel looks it up again, if it has a name to look up.
+            throw CloudFSError(.notFound, "the file was replaced", item: id)
+        }
+    }
+
+    /// Waits until the kernel has heard that the engine has put content of another size in the
+    /// place of a file's: it does not ask for the size of what it opens.
+    private func waitUntilSizeIsTold(of id: ItemID) async {
+        let end = clocks.elapsed() + .seconds(1)
+        while !files.caches.knowsSize(of: id), clocks.elapsed() < end {
+            await hub.settled()
+            guard !files.caches.knowsSize(of: id) else { return }
+            // It is told in a moment. Cancelled, nobody waits any more.
+            do { try await Task.sleep(for: .milliseconds(5)) } catch { return }
+        }
     }
 
     private func openComplete(
@@ -130,9 +149,9 @@ extension Filesystem {
             siblings.noteOpened(file.id, by: caller.processID, isAbsent: isAbsent)
         }
         do throws(CloudFSError) {
-            // Its content is not replaced any more now. The kernel has to look the name up again.
+            // Its content is not replaced any more now.
             guard OpenFlags.truncates(flags) || files.caches.knowsSize(of: file.id) else {
-                throw CloudFSError(.notFound, "the file was replaced", item: file.id)
+                throw CloudFSError(.claimed, "its size is not told yet", item: file.id)
             }
             if isWritable, try !noteTreeChange(around: file) {
                 throw CloudFSError(.remoteChanged, "its package was replaced", item: file.id)

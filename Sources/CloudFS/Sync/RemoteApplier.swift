@@ -134,6 +134,8 @@ final class RemoteApplier: Sendable {
             }
             listing.first = nil
             listing.seen = []
+            // What was taken over before is not to stay if it went meanwhile.
+            if isChanged { listing.isNew = false }
             try await takePages(&listing)
         }
         let complete = listing
@@ -164,7 +166,7 @@ final class RemoteApplier: Sendable {
         /// Whether the folder was never listed completely before.
         let isFirst: Bool
         /// Whether nothing in it was known when the listing began.
-        let isNew: Bool
+        var isNew: Bool
         /// Whether the catalog knows that it is complete.
         var isMarked = false
         /// Where it begins; `nil` for the beginning.

@@ -180,10 +180,12 @@ extension FakeS3Server {
         _ bytes: [UInt8],
         metadata: [String: String] = [:],
         contentType: String = "binary/octet-stream",
+        inParts partCount: Int? = nil,
         in bucket: String = "bucket"
     ) -> String {
         let buffer = ByteBuffer(bytes: bytes)
-        let tag = FakeS3Encoding.hex(FakeS3Digest.md5(buffer))
+        let digest = FakeS3Encoding.hex(FakeS3Digest.md5(buffer))
+        let tag = partCount.map { "\(digest)-\($0)" } ?? digest
         core.state.withLock { state in
             let object = FakeS3StoredObject(
                 content: .bytes(buffer),

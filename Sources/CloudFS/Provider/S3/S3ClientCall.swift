@@ -40,7 +40,7 @@ struct S3Call: Sendable {
 
     /// Small records of the drive's own are not to wait for files that may be sent for hours.
     var lane: HTTPSlots.Lane? {
-        if method == "GET", case .data(let byteCount) = weight, byteCount > Self.recordByteCount {
+        if method == "GET", case .data(let byteCount) = weight, byteCount > Self.longByteCount {
             return .fetching
         }
         let isRecord = isUrgent || isOwn && method != "POST"
@@ -48,6 +48,8 @@ struct S3Call: Sendable {
     }
 
     private static let recordByteCount: Int64 = 64 << 10
+    /// More than any record that is read.
+    private static let longByteCount: Int64 = 2 << 20
 
     /// Adds a query item whose value is plain.
     mutating func ask(_ name: String, _ value: some Sequence<UInt8>) {

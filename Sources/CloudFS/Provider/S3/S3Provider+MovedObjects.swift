@@ -247,8 +247,8 @@ extension S3Provider {
         }
     }
 
-    /// Whether what stands in an object's new place is its copy, as far as length and what is
-    /// written on both tell: among that are the time of the file and, of files of ours, their id.
+    /// Whether what stands in an object's new place is its copy, as far as length, times and what
+    /// is written on both tell: among that are, of files of ours, their own time and their id.
     private func isSame(
         _ object: S3Object,
         as key: [UInt8]
@@ -258,6 +258,7 @@ extension S3Provider {
             old.object.entityTag == object.entityTag
         else { throw S3AnswerCheck.changed(key) }
         return old.object.size == new.object.size && old.userMetadata == new.userMetadata
+            && new.object.lastModified >= old.object.lastModified
     }
 
     /// Gives the marker in the new place what is written only on the one in the old place.

@@ -1,3 +1,4 @@
+import CloudFSTestSupport
 import Testing
 
 @testable import CloudFS
@@ -53,5 +54,33 @@ import Testing
         #expect(Self.step("b", at: earlier, over: "c", Self.move()) == .nothing)
         let later = Self.begun + .seconds(90)
         #expect(Self.step("b", at: later, over: "c", Self.move()) == .copyBeside)
+    }
+
+    /// Nothing written on either tells the two apart, and nobody knows any more what was copied.
+    @Test func `what is saved in parts while a move is interrupted is not lost`() async throws {
+        typealias Bench = S3ProviderBench
+        let bench = try await Bench.make(Bench.batches)
+        bench.fake.put("d/image", Array("before".utf8), inParts: 2)
+        let base = try await bench.provider().item(at: Bench.path("d")).version
+        bench.fake.add(FakeS3Fault(Bench.refusal, count: nil, on: .deleteBatch))
+        let failure = await s3Failure {
+            _ = try await bench.provider().move(
+                from: Bench.path("d"),
+                to: Bench.path("e"),
+                base: base
+            )
+        }
+        #expect(failure != nil)
+        bench.fake.removeFaults()
+        bench.fake.change { $0.clockOffset = .seconds(60) }
+        bench.fake.put("d/image", Array("behind".utf8), inParts: 2)
+        _ = try await bench.provider().move(
+            from: Bench.path("d"),
+            to: Bench.path("e"),
+            base: base
+        )
+        #expect(bench.fake.keys("d/").isEmpty)
+        let kept = bench.fake.keys("e/").compactMap { bench.fake.object($0)?.bytes }
+        #expect(kept.contains(Array("behind".utf8)))
     }
 }
