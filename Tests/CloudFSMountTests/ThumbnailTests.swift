@@ -44,6 +44,11 @@ struct ThumbnailTests {
         try await TestDrive.with(slots: 2) { drive in
             try await drive.run(Self.draw + "draw photo.jpg 1600 1200; cp $SCRATCH/photo.jpg .")
             try await drive.drain()
+            // It is made of what was sent.
+            try await eventually("the first one has a picture", within: .seconds(30)) {
+                try await Self.picture("thumbnail.256", of: "photo.jpg", on: drive) != nil
+            }
+            try await drive.drain()
             try await drive.withSecondDrive { second in
                 try await eventually("it is there", within: .seconds(20)) {
                     try await second.exists("photo.jpg")
