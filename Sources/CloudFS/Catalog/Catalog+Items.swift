@@ -224,6 +224,13 @@ extension CatalogReader {
         ).map { ItemID($0) }
     }
 
+    /// A folder, and those below it, that the cloud has.
+    func cloudFolders(from folder: ItemID) throws -> [ItemID] {
+        try descendants(of: folder).filter {
+            try item($0)?.item.kind == .folder && base(of: $0) != nil
+        }
+    }
+
     /// Whether `folder` is `id` or lies below it.
     func isInside(_ folder: ItemID, of id: ItemID) throws -> Bool {
         var current = folder

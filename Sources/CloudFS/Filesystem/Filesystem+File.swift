@@ -70,10 +70,14 @@ extension Filesystem {
 
     /// Waits until the kernel has heard that the engine has put content of another size in the
     /// place of a file's: it does not ask for the size of what it opens.
+    ///
+    /// A second at most: the kernel may hold back who tells it.
     private func waitUntilSizeIsTold(of id: ItemID) async {
         let end = clocks.elapsed() + .seconds(1)
-        while !files.caches.knowsSize(of: id), clocks.elapsed() < end {
-            await hub.settled()
+        while !files.caches.knowsSize(of: id) {
+            let left = end - clocks.elapsed()
+            guard left > .zero else { return }
+            await hub.settled(within: left)
             guard !files.caches.knowsSize(of: id) else { return }
             // It is told in a moment. Cancelled, nobody waits any more.
             do { try await Task.sleep(for: .milliseconds(5)) } catch { return }

@@ -74,7 +74,6 @@ extension Filesystem {
         publishRemoval(of: record, name, from: parent, by: caller)
     }
 
-    /// - Parameter record: As it was before.
     private func publishRemoval(
         of record: ItemRecord,
         _ name: ItemName,

@@ -149,12 +149,3 @@ final class Whereabouts: Sendable {
         }
     }
 }
-
-extension CatalogReader {
-    /// A folder, and those below it that the cloud has.
-    func cloudFolders(from folder: ItemID) throws -> [ItemID] {
-        try descendants(of: folder).filter {
-            try item($0)?.item.kind == .folder && base(of: $0) != nil
-        }
-    }
-}

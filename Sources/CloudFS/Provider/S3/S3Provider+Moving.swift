@@ -185,6 +185,7 @@ extension S3Provider {
                 bytes.append(piece)
             }
         } catch  where error.code == .notFound || error.code == .remoteChanged {
+            // It has ended, or is no text that tells of one.
             return nil
         }
         return S3MoveIntent(bytes.all, within: keys.prefix)
