@@ -77,14 +77,41 @@ extension CatalogReader {
     }
 
     /// Files whose content was asked for and is not all here.
-    func wantedFiles(limit: Int) throws -> [ItemID] {
+    ///
+    /// - Parameters:
+    ///   - waiting: Those that are left out.
+    ///   - bound: Of how many bytes each misses less; `nil` for no matter how many.
+    func wantedFiles(
+        limit: Int,
+        without waiting: Set<ItemID> = [],
+        missingLessThan bound: Int64? = nil
+    ) throws -> [ItemID] {
+        let rows = try Int64.fetchCursor(
+            database.cachedStatement(
+                sql: """
+                    SELECT id FROM item WHERE is_wanted = 1 AND kind = 1
+                        AND max(0, size - local_bytes) < coalesce(?, max(0, size - local_bytes) + 1)
+                    """
+            ),
+            arguments: [bound]
+        )
+        var files: [ItemID] = []
+        while files.count < limit, let id = try rows.next().map({ ItemID($0) }) {
+            if !waiting.contains(id) { files.append(id) }
+        }
+        return files
+    }
+
+    /// Those of them that miss so many bytes or more.
+    func wantedFiles(missing byteCount: Int64) throws -> [ItemID] {
         try Int64.fetchAll(
             database.cachedStatement(
                 sql: """
-                    SELECT id FROM item WHERE is_wanted = 1 AND kind = 1 LIMIT ?
+                    SELECT id FROM item WHERE is_wanted = 1 AND kind = 1
+                        AND max(0, size - local_bytes) >= ?
                     """
             ),
-            arguments: [limit]
+            arguments: [byteCount]
         ).map { ItemID($0) }
     }
 

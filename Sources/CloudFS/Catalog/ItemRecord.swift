@@ -27,6 +27,9 @@ struct ItemRecord: Sendable, Equatable {
     /// Whether a package's tree is newer than its content; one that is not here is not.
     var isTreeChanged: Bool { isListed && treeChanges != packedChanges }
 
+    /// How many bytes of a file's content are not on this machine's disk.
+    var missingByteCount: Int64 { max(0, item.size - localBytes) }
+
     /// The columns in the order `init(row:)` reads them, from a table named `item`.
     static let columns = """
         item.id, item.container, item.document, item.kind, item.permissions, item.user_id,

@@ -226,7 +226,7 @@ extension DriveControl {
             bytes: totals.bytes,
             localBytes: totals.localBytes
         )
-        for (id, failure) in filesystem.downloader.allFailures
+        for (id, failure) in try filesystem.downloader.failures(reader)
         where try reader.isInside(id, of: record.id) {
             status.filesFailed += 1
             status.error = failure.message

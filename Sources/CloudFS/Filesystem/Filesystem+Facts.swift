@@ -83,7 +83,7 @@ extension Filesystem {
     private func live(_ facts: ItemFacts, _ record: ItemRecord) -> ItemFacts {
         guard facts.item.kind == .file else { return facts }
         var facts = facts
-        facts.error = facts.error ?? downloader.failure(of: record.id)?.message
+        facts.error = facts.error ?? downloader.failure(of: record)?.message
         guard let live = files.live(record.id)?.snapshot else { return facts }
         facts.size = live.size
         facts.localBytes = live.presentByteCount

@@ -9,7 +9,7 @@ final class Downloader: Sendable {
     private let connection: Connection
     private let pool: BlockingPool
     private let logger: Logger
-    private let failures = Mutex<[ItemID: Failure]>([:])
+    private let failures = Mutex(DownloadFailures())
     /// What fetches some files at once.
     private let running = Mutex<Task<Void, Never>?>(nil)
     private static let parallelFiles = 4
@@ -17,12 +17,6 @@ final class Downloader: Sendable {
     private let admitted = Mutex<[OpenFile]>([])
     /// Held while there is a look whether there is.
     private let admission = Mutex<Void>(())
-
-    /// How the last attempt of a file failed, and when it is tried again.
-    struct Failure: Sendable {
-        var error: CloudFSError
-        var retryAt: Duration
-    }
 
     private var files: OpenFiles { hydrator.files }
 
@@ -35,7 +29,7 @@ final class Downloader: Sendable {
 
     /// Notes that more files may be wanted, or that the cloud is reached again.
     func noticeWanted() {
-        failures.withLock { $0.removeAll() }
+        failures.withLock { $0 = DownloadFailures() }
         files.wanted.raise()
     }
 
@@ -45,12 +39,16 @@ final class Downloader: Sendable {
         running.withLock { $0 }?.cancel()
     }
 
-    func failure(of id: ItemID) -> CloudFSError? {
-        failures.withLock { $0[id]?.error }
+    /// Why a file that was asked for is not here; `nil` if it was not, or was not tried yet.
+    func failure(of record: ItemRecord) -> CloudFSError? {
+        guard record.isWanted else { return nil }
+        return failures.withLock { $0.error(of: record.item.id, missing: record.missingByteCount) }
     }
 
-    /// Files whose last attempt failed.
-    var allFailures: [ItemID: CloudFSError] { failures.withLock { $0.mapValues(\.error) } }
+    /// The same of all files.
+    func failures(_ reader: CatalogReader) throws -> [ItemID: CloudFSError] {
+        try failures.withLock { $0 }.all(reader)
+    }
 
     /// Runs until the task is cancelled.
     func run() async {
@@ -98,15 +96,18 @@ final class Downloader: Sendable {
         guard mayFetch else { return [] }
         do throws(CloudFSError) {
             let now = files.clocks.elapsed()
-            let waiting = failures.withLock { failures in
-                Set(failures.filter { $0.value.retryAt > now }.keys)
-            }
-            let wanted = try await pool.engine {
+            let waiting = failures.withLock { $0.waiting(at: now) }
+            let found = try await pool.engine {
                 try self.files.catalog.read {
-                    try $0.wantedFiles(limit: waiting.count + Self.parallelFiles)
+                    try $0.wantedFiles(
+                        limit: Self.parallelFiles,
+                        without: waiting.items,
+                        missingLessThan: waiting.missing
+                    )
                 }
             }
-            return Array(wanted.filter { !waiting.contains($0) }.prefix(Self.parallelFiles))
+            if found.isEmpty { failures.withLock { $0.forgetDue(at: now) } }
+            return found
         } catch {
             logger.error("the list of wanted files cannot be read", metadata: ["error": "\(error)"])
             return []
@@ -115,7 +116,7 @@ final class Downloader: Sendable {
 
     private func nextRetry() -> Duration? {
         guard mayFetch else { return nil }
-        let next = failures.withLock { $0.values.map(\.retryAt).min() }
+        let next = failures.withLock { $0.retryAt }
         return next.map { max(.milliseconds(10), $0 - files.clocks.elapsed()) }
     }
 
@@ -178,22 +179,30 @@ final class Downloader: Sendable {
                     }
                 }
             }
-            failures.withLock { $0[id] = nil }
+            failures.withLock { $0.forget(id) }
         } catch {
             // By a pause, or by the end: it is on the list still.
             if error.code == .cancelled, Task.isCancelled { return }
             connection.didFail(error)
-            let retryAt = files.clocks.elapsed() + .seconds(30)
-            let isKnown = failures.withLock { failures in
-                defer { failures[id] = Failure(error: error, retryAt: retryAt) }
-                return error.isLackOfRoom
-                    && failures.values.contains { $0.error.code == error.code }
-            }
+            let isNews = await note(error, of: id)
             logger.log(
-                level: isKnown ? .debug : .notice,
+                level: isNews ? .notice : .debug,
                 "a file could not be downloaded",
                 metadata: ["item.id": "\(id)", "error": "\(error)"]
             )
         }
+    }
+
+    private func note(_ error: CloudFSError, of id: ItemID) async -> Bool {
+        var missing = Int64.max
+        do throws(CloudFSError) {
+            missing = try await pool.engine {
+                try self.files.catalog.read { try $0.existing(id).missingByteCount }
+            }
+        } catch {
+            logger.debug("a file is not wanted any more", metadata: ["error": "\(error)"])
+        }
+        let now = files.clocks.elapsed()
+        return failures.withLock { $0.note(error, of: id, missing: missing, at: now) }
     }
 }

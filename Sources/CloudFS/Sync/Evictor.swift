@@ -187,7 +187,7 @@ final class Evictor: Sendable {
         guard gained < lack else { return }
         throw CloudFSError(
             .diskFull,
-            "the disk lacks \(Self.mebibytes(lack - gained)) MiB for it, "
+            "the disk lacks at least \(Self.mebibytes(lack - gained)) MiB for it, "
                 + "as \(Self.mebibytes(limits.freeFloor)) MiB are kept free",
             item: id
         )
