@@ -33,7 +33,7 @@ extension S3Provider {
         do throws(CloudFSError) {
             let written =
                 source.byteCount <= settings.partByteCount
-                ? try await sendWhole(upload) : try await sendInParts(upload)
+                ? try await sendWhole(&upload) : try await sendInParts(upload)
             return try await finish(upload, written)
         } catch  where Self.isConflict(error) {
             await letGoUpload(of: place.key)
@@ -67,35 +67,48 @@ extension S3Provider {
         _ upload: S3FileUpload,
         _ written: S3Written
     ) async throws(CloudFSError) -> RemoteItem {
-        if let told = Self.told(by: written, of: upload) {
-            return try await finish(upload, told)
-        }
-        var head: S3ObjectHead
+        if let told = told(by: written, of: upload) { return try await finish(upload, told) }
+        let tag = written.entityTag.lowercased()
+        var head: S3ObjectHead?
         do throws(CloudFSError) {
-            head = try await client.head(upload.key)
+            head = try await client.headIfPresent(upload.key)
         } catch {
-            let tag = written.entityTag.lowercased()
             noteUnheard(upload, tag: tag.isEmpty ? nil : tag)
             throw error
         }
-        let isOurs =
-            head.userMetadata == upload.metadata && head.object.size == upload.source.byteCount
-            && (written.entityTag.isEmpty || written.entityTag == head.object.entityTag)
-        if !isOurs {
-            // Replaced already: the version we made is told, so that the other one is seen as new.
-            head.object.entityTag = written.entityTag.isEmpty ? "replaced" : written.entityTag
-            head.object.size = upload.source.byteCount
-            head.userMetadata = upload.metadata
+        if let head, head.userMetadata == upload.metadata,
+            head.object.size == upload.source.byteCount,
+            written.entityTag.isEmpty || written.entityTag == head.object.entityTag
+        {
+            return try await finish(upload, head)
         }
+        guard isOf(upload, written) else {
+            noteUnheard(upload, tag: upload.digest)
+            throw S3XML.failure("it does not tell that \"\(upload.path)\" was stored")
+        }
+        guard var head else { throw Self.notFound(upload.path) }
+        // Replaced already: the version we made is told, so that the other one is seen as new.
+        head.object.entityTag = written.entityTag.isEmpty ? "replaced" : written.entityTag
+        head.object.size = upload.source.byteCount
+        head.userMetadata = upload.metadata
         return try await finish(upload, head)
+    }
+
+    /// Whether an answer can be the server's, as far as its tag tells.
+    ///
+    /// A network that wants to be logged in to answers for every server that has no certificate.
+    private func isOf(_ upload: S3FileUpload, _ written: S3Written) -> Bool {
+        guard rules.tagsAreDigests, let digest = upload.digest else { return true }
+        return written.entityTag.lowercased() == digest
     }
 
     /// What the answer to an upload tells of the object; `nil` if it must be looked at.
     ///
     /// A server's date may be a second after that of the object: a listing then shows a version
     /// that has to be looked at, and is the same.
-    private static func told(by written: S3Written, of upload: S3FileUpload) -> S3ObjectHead? {
-        guard !written.entityTag.isEmpty, let date = written.serverDate else { return nil }
+    private func told(by written: S3Written, of upload: S3FileUpload) -> S3ObjectHead? {
+        guard !written.entityTag.isEmpty, isOf(upload, written), let date = written.serverDate
+        else { return nil }
         let object = S3Object(
             key: upload.key,
             size: upload.source.byteCount,
@@ -146,7 +159,7 @@ extension S3Provider {
     /// Sends a file in one request.
     ///
     /// It is read while it is sent: of many that wait for their turn nothing is in memory.
-    private func sendWhole(_ upload: S3FileUpload) async throws(CloudFSError) -> S3Written {
+    private func sendWhole(_ upload: inout S3FileUpload) async throws(CloudFSError) -> S3Written {
         let (source, path) = (upload.source, upload.path)
         try Self.requireUnchanged(source, path)
         let witness = HTTPWitness(byteCount: source.byteCount) { () throws(CloudFSError) in
@@ -176,6 +189,7 @@ extension S3Provider {
             throw error
         }
         source.didSend(source.byteCount)
+        upload.digest = witness.md5
         return written
     }
 
@@ -298,6 +312,8 @@ struct S3FileUpload: Sendable {
     var base: ItemVersion?
     var metadata: [String: String] = [:]
     var contentHeaders: [String: String] = [:]
+    /// The MD5 of the bytes, once they were sent in one request.
+    var digest: String?
     private(set) var replaced: S3ObjectHead?
 
     /// What is not ours of the object that is replaced stays.

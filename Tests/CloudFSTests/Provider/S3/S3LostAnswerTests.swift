@@ -124,6 +124,31 @@ import Testing
         #expect(bench.fake.object("a")?.bytes == bytes)
     }
 
+    /// As a network does that wants to be logged in to, where the endpoint has no certificate.
+    @Test(arguments: ["", "\"d41d8cd98f00b204e9800998ecf8427e\""], [false, true])
+    func `what somebody else answers in the server's place is not taken for stored`(
+        tag: String,
+        answersForAll: Bool
+    ) async throws {
+        let bench = try await Bench.make()
+        let provider = try await bench.provider()
+        let page = FakeS3Fault.Action.fail(
+            status: 200,
+            code: "Welcome",
+            headers: tag.isEmpty ? [] : [("ETag", tag)]
+        )
+        bench.fake.add(FakeS3Fault(page, on: .put, key: "a"))
+        if answersForAll { bench.fake.add(FakeS3Fault(page, on: .head, key: "a")) }
+        let id = DocumentID.random()
+        let code = await s3Failure {
+            _ = try await Bench.upload([1, 2], to: "a", of: provider, documentID: id)
+        }
+        #expect(code == .corrupt)
+        #expect(bench.fake.object("a") == nil)
+        _ = try await Bench.upload([1, 2], to: "a", of: provider, documentID: id)
+        #expect(bench.fake.object("a")?.bytes == [1, 2])
+    }
+
     @Test(arguments: Server.allCases)
     func `another's file is not taken for the one that was sent`(server: Server) async throws {
         let bench = try await Bench.make(server.settings)
