@@ -110,6 +110,52 @@ struct RemoteChangeTests {
         }
     }
 
+    /// The time of change is what tells versions with one content apart in a folder.
+    @Test func `an open file is read on while its mode, tags and name change in the cloud`()
+        async throws
+    {
+        let megabyte = 1_000_000
+        let bytes = (0..<8 * megabyte).map { UInt8(truncatingIfNeeded: $0 / 4096) }
+        let filling = Filling { try $0.write("file", bytes) }
+        try await TestDrive.with(["--hydration", "partial"], prepare: filling) { drive in
+            try await drive.python(
+                """
+                there = "\(drive.cloud.path)/file"
+                handle = os.open("file", os.O_RDONLY)
+
+                def read(megabyte):
+                    data = os.pread(handle, 4096, megabyte * 1_000_000)
+                    assert len(data) == 4096
+                    first = megabyte * 1_000_000
+                    assert all(b == (first + i) // 4096 % 256 for i, b in enumerate(data))
+
+                def known():
+                    end = time.monotonic() + 20
+                    while os.stat("file").st_mode & 0o777 != 0o640:
+                        assert time.monotonic() < end
+                        time.sleep(0.01)
+
+                read(0)
+                os.chmod(there, 0o640)
+                read(1)
+                known()
+                read(2)
+                os.setxattr(there, "user.comment", b"seen")
+                read(3)
+                os.rename(there, there + "-moved")
+                read(4)
+                os.rename(there + "-moved", there)
+                read(5)
+                os.chmod(there, 0o600)
+                read(6)
+                os.chmod(there, 0o640)
+                known()
+                read(7)
+                """
+            )
+        }
+    }
+
     /// The kernel keeps sizes, and does not ask for them when a file is opened.
     @Test func `a newer version is whole before the kernel was told of it`() async throws {
         var options = TestMount.Options()

@@ -106,7 +106,7 @@ final class DriveParts: Sendable {
             programs: programs,
             connection: connection,
             logger: logger
-        ) { id, told in news.fetched(id, told) }
+        ) { id, told in await news.fetched(id, told) }
         let contentTypes =
             surroundings.contentTypes
             ?? ContentTypes(

@@ -57,13 +57,11 @@ final class Newsroom: Sendable {
         }
     }
 
-    func fetched(_ id: ItemID, _ told: Hydrator.News) {
+    func fetched(_ id: ItemID, _ told: Hydrator.News) async {
         guard let desk = desk.withLock({ $0 }) else { return }
-        Task {
-            switch told {
-            case .mismatch: await desk.feed.hintParent(of: id)
-            case .details(let item): await desk.feed.note(item, of: id)
-            }
+        switch told {
+        case .mismatch: await desk.feed.lookFor(id)
+        case .details(let item): await desk.feed.note(item, of: id)
         }
     }
 }

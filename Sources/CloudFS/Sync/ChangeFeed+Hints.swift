@@ -49,6 +49,19 @@ extension ChangeFeed {
         }
     }
 
+    /// Finds out what became of an item that the cloud does not have as it is known, before it
+    /// returns; where that fails, soon.
+    func lookFor(_ id: ItemID) async {
+        do throws(CloudFSError) {
+            let parent = try await pool.engine {
+                try self.catalog.read { try $0.base(of: id)?.parent }
+            }
+            if let parent { try await refresh(parent) }
+        } catch {
+            await hintParent(of: id)
+        }
+    }
+
     /// How many items are noted in one transaction.
     private static let fewWritten = 100
 

@@ -21,11 +21,11 @@ final class Hydrator: Sendable {
     let watched = Mutex(WatchedFiles())
     let held = Mutex(HeldFiles())
     let counters = Mutex(FetchCounters())
-    private let onNews: @Sendable (ItemID, News) -> Void
+    private let onNews: @Sendable (ItemID, News) async -> Void
 
     /// What a fetch told beside the bytes.
     enum News: Sendable {
-        /// The cloud does not have what the catalog says.
+        /// The cloud does not have what the catalog says: it is found out what it has.
         case mismatch
         /// A file that was known from a listing only is more than that said.
         case details(RemoteItem)
@@ -41,7 +41,7 @@ final class Hydrator: Sendable {
         programs: ReadingPrograms,
         connection: Connection,
         logger: Logger,
-        onNews: @escaping @Sendable (ItemID, News) -> Void
+        onNews: @escaping @Sendable (ItemID, News) async -> Void
     ) {
         self.files = files
         self.provider = provider
@@ -272,7 +272,7 @@ final class Hydrator: Sendable {
 
     /// Where to fetch from now.
     ///
-    /// The version is the open file's own, never a newer one that the catalog may know by now:
+    /// The content is the open file's own, never a newer one that the catalog may know by now:
     /// bytes of two versions must not meet in one file. Where this machine itself wrote the item's
     /// metadata, `Uploader` tells the file that its bytes have other tokens.
     private func origin(of file: OpenFile) async throws(CloudFSError) -> Origin {
@@ -298,11 +298,12 @@ final class Hydrator: Sendable {
         let lineage = try files.catalog.readFew { try $0.remoteLineage(of: file.id) }
         // Of an item that lost its base, another one has none of the bytes.
         let base = file.state.withLock { $0.lostSize == nil ? $0.base : nil }
-        guard let lineage, let base else { throw gone }
+        guard let lineage, let known = lineage.first, let base else { throw gone }
         return Origin(
             lineage: lineage,
             path: try RemotePath(lineage: lineage),
-            version: base.version
+            // Other metadata beside the same bytes is news that does not concern the open file.
+            version: known.version.content == base.version.content ? known.version : base.version
         )
     }
 
@@ -322,6 +323,9 @@ final class Hydrator: Sendable {
         // above it, or writes its metadata; or has done so since.
         if origin.lineage.contains(where: { mutations.isActive($0.item) }) { return true }
         do throws(CloudFSError) {
+            if try await self.origin(of: file) != origin { return true }
+            // Or somebody else did, and the same bytes are there under another name or mode.
+            await onNews(file.id, .mismatch)
             return try await self.origin(of: file) != origin
         } catch {
             logger.debug(
@@ -359,7 +363,7 @@ final class Hydrator: Sendable {
                 pause = try await self.blocking { self.keepRoom() }
             }
         }
-        if let item { onNews(file.id, .details(item)) }
+        if let item { Task { await onNews(file.id, .details(item)) } }
     }
 
     private func finish(
@@ -378,7 +382,6 @@ final class Hydrator: Sendable {
             return files.handle(event, &state, files.clocks.elapsed())
         }
         perform(actions, on: file)
-        if isGone { onNews(file.id, .mismatch) }
         if let failure, failure.code != .cancelled {
             logger.debug(
                 "a fetch failed",
