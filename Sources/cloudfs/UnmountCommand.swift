@@ -34,17 +34,22 @@ struct UnmountCommand: AsyncParsableCommand {
                 "\(mountpoint) is in the drive at \(drive.mountpoint); name that to unmount it"
             )
         }
-        if drive.isListening {
+        let isServed = try isServed(drive)
+        if isServed {
             guard try await unmount(drive) else { return }
         } else {
-            guard force || DeadMounts.isDead(drive.mountpoint) else {
-                try drive.requireDaemon()
-                return
-            }
             try DeadMounts.detach(drive.mountpoint)
         }
         try await Self.waitUntilGone(drive)
-        if !drive.isListening { try DriveLocator.current().forget(drive.afterDetaching) }
+        if !isServed { try DriveLocator.current().forget(drive.afterDetaching) }
+    }
+
+    /// Whether there is a daemon to be asked; one that is about to take over is waited for.
+    private func isServed(_ drive: DriveAddress) throws -> Bool {
+        if drive.isListening { return true }
+        if force || DeadMounts.isDead(drive.mountpoint) { return false }
+        try drive.requireDaemon()
+        return true
     }
 
     /// - Returns: Whether the daemon ends; else the mount was taken from one that hangs.

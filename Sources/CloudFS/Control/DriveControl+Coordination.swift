@@ -44,7 +44,9 @@ extension DriveControl {
             access.end(granted)
         }
         let items = filesystem.coordinator.intents(of: granted.claim)
-        try await bringHere(items, tell)
+        try await whileHeld(granted.claim) { () async throws(CloudFSError) in
+            try await self.bringHere(items, tell)
+        }
         let paths = try await pool.engine { try self.paths(of: items, order) }
         guard tell(ClaimEvent(.granted, paths: paths)) else { return }
         try await waitUntilTakenAway(granted.claim)
@@ -152,10 +154,39 @@ extension DriveControl {
         }
     }
 
+    /// Runs `body` and ends it when the claim is taken away.
+    ///
+    /// - Throws: `claimed` if it was.
+    private func whileHeld(
+        _ claim: Claim,
+        _ body: @escaping @Sendable () async throws(CloudFSError) -> Void
+    ) async throws(CloudFSError) {
+        let task = Task { () -> CloudFSError? in
+            do throws(CloudFSError) {
+                try await body()
+                return nil
+            } catch {
+                return error
+            }
+        }
+        claim.onRevoke { task.cancel() }
+        let failure = await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }
+        if claim.isRevoked { throw Self.takenAway }
+        if let failure { throw failure }
+    }
+
+    private static var takenAway: CloudFSError {
+        CloudFSError(.claimed, "the claim was taken away")
+    }
+
     private func waitUntilTakenAway(_ claim: Claim) async throws(CloudFSError) {
         let end = PendingResult<Void>()
         claim.onRevoke {
-            end.resolve(.failure(CloudFSError(.claimed, "the claim was taken away")))
+            end.resolve(.failure(Self.takenAway))
         }
         let outcome = await withTaskCancellationHandler {
             await end.value()

@@ -48,7 +48,7 @@ extension DriveControl {
     func giveTurnsBack(_ taken: [Lease], after intents: [AccessIntent]) {
         guard !taken.isEmpty else { return }
         Task {
-            let items = intents.filter { $0.weight == .write }.map(\.item)
+            let items = intents.filter { $0.weight == .write }.map(\.unit)
             defer { for lease in taken { lease.end() } }
             do throws(CloudFSError) {
                 try await filesystem.uploader.waitUntilSent(items, within: Self.sendingLimit)

@@ -78,7 +78,7 @@ final class DriveNews: Sendable {
                 }
                 // So much at once would look like a watcher that is slow.
                 let isMuch = stories.count > Self.mostAtOnce
-                tellWatchers(isMuch ? [DriveEvent(.overflow)] : stories.map(\.event))
+                tellWatchers(isMuch ? [DriveEvent(.overflow)] : Self.events(of: stories))
                 tellPresenters(stories, batch.origin)
             } catch {
                 filesystem.logger.error(
@@ -104,6 +104,8 @@ final class DriveNews: Sendable {
         var lostBy: ItemID?
         /// Whether what lost one name has another: it took a document's place.
         var goesOn = false
+        /// Presented items that moved with the folder.
+        var carried: Set<ItemID> = []
     }
 
     private func stories(of batch: Batch) throws(CloudFSError) -> [Story] {
@@ -126,9 +128,21 @@ final class DriveNews: Sendable {
                 story.event.process = batch.origin.process
                 stories.append(story)
             }
+            try noteCarried(&stories, reader)
             // What came to another place is told there.
             let arrived = Set(stories.filter { $0.event.kind == .moved }.map(\.item))
             return stories.filter { $0.event.kind != .vanished || !arrived.contains($0.item) }
+        }
+    }
+
+    private func noteCarried(_ stories: inout [Story], _ reader: CatalogReader) throws {
+        guard stories.contains(where: { $0.event.kind == .moved }) else { return }
+        for presented in Set(filesystem.board.presenters.map(\.item)) {
+            let around = try reader.folders(around: presented)
+            for index in stories.indices
+            where stories[index].event.kind == .moved && around.contains(stories[index].item) {
+                stories[index].carried.insert(presented)
+            }
         }
     }
 
@@ -149,10 +163,9 @@ final class DriveNews: Sendable {
             let item = try reader.child(name.bytes, of: parent)
             return try item.flatMap { try story(.changed, of: $0.id, reader) }
         case .entryVanished(let parent, _, let item, _, _):
-            guard let path = gone[item] else { return nil }
             let folders = try reader.folders(around: parent).union([parent])
             return Story(
-                event: DriveEvent(.vanished, path: path),
+                event: DriveEvent(.vanished, path: gone[item]),
                 item: item,
                 folders: folders,
                 goesOn: try reader.name(of: item) != nil
@@ -187,6 +200,14 @@ final class DriveNews: Sendable {
 
     // MARK: - Telling
 
+    /// What watchers hear.
+    ///
+    /// Of what vanished in a folder that is gone by now nobody knows the path.
+    private static func events(of stories: [Story]) -> [DriveEvent] {
+        let known = stories.map(\.event).filter { $0.path != nil }
+        return known.count == stories.count ? known : known + [DriveEvent(.overflow)]
+    }
+
     private func tellWatchers(_ events: [DriveEvent]) {
         let watchers = state.withLock { Array($0.watchers.values) }
         for event in events {
@@ -205,6 +226,9 @@ final class DriveNews: Sendable {
             for story in stories {
                 if let kind = story.message(for: presenter.item) {
                     filesystem.board.tell(presenter.id, kind, about: story.item)
+                }
+                if story.carried.contains(presenter.item) {
+                    filesystem.board.tell(presenter.id, .didMove, about: presenter.item)
                 }
                 if story.gainedBy == presenter.item {
                     filesystem.board.tell(presenter.id, .didGainVersion, about: story.item)

@@ -79,6 +79,11 @@ struct AccessIntent: Hashable, Sendable {
     var access: Access
     /// Whether the item is a folder, and no package.
     var isFolder = false
+    /// The package that the item is in; known of what is claimed.
+    var package: ItemID?
+
+    /// What counts against others: of a package all is one thing.
+    var unit: ItemID { package ?? item }
 
     /// The wish to read an item.
     static func reading(_ item: ItemID, _ options: ReadingOptions = []) -> AccessIntent {

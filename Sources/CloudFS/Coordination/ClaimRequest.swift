@@ -12,7 +12,7 @@ struct ClaimRequest: Sendable {
     /// Whether it gives way to all others.
     let isYielding: Bool
     var isRevoked = false
-    /// The strongest wish for each item.
+    /// The strongest wish for each item, or for the package that it is in.
     private(set) var weights: [ItemID: AccessIntent.Weight] = [:]
     /// Folders claimed with all that is below them.
     private(set) var swept: Set<ItemID> = []
@@ -32,8 +32,8 @@ struct ClaimRequest: Sendable {
         self.isYielding = isYielding
         self.folders = folders
         for intent in intents {
-            weights[intent.item] = max(weights[intent.item] ?? .nothing, intent.weight)
-            if intent.isSweeping { swept.insert(intent.item) }
+            weights[intent.unit] = max(weights[intent.unit] ?? .nothing, intent.weight)
+            if intent.isSweeping { swept.insert(intent.unit) }
         }
     }
 
@@ -61,8 +61,9 @@ struct ClaimRequest: Sendable {
         guard let weight = weights.removeValue(forKey: item) else { return }
         weights[heir] = max(weights[heir] ?? .nothing, weight)
         if swept.remove(item) != nil { swept.insert(heir) }
-        for index in intents.indices where intents[index].item == item {
-            intents[index].item = heir
+        for index in intents.indices where intents[index].unit == item {
+            if intents[index].package == nil { intents[index].item = heir }
+            if intents[index].package == item { intents[index].package = heir }
         }
     }
 }

@@ -291,7 +291,8 @@ final class Coordinator: Sendable {
     ) throws(CloudFSError) -> (ClaimRequest.ID) -> ClaimRequest {
         var intents = intents
         for index in intents.indices {
-            intents[index].item = try places.unit(intents[index].item)
+            let unit = try places.unit(intents[index].item)
+            intents[index].package = unit == intents[index].item ? nil : unit
         }
         var folders: Set<ItemID>?
         let isSweeping = intents.contains(where: \.isSweeping)
@@ -301,7 +302,7 @@ final class Coordinator: Sendable {
                 && (isSweeping || state.queue.needsFolders)
         }
         if matters {
-            folders = try self.folders(around: intents.map(\.item))
+            folders = try self.folders(around: intents.map(\.unit))
             settlePlaces()
         }
         return { [intents, folders] id in
