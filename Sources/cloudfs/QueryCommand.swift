@@ -206,19 +206,16 @@ struct QueryCommand: AsyncParsableCommand {
         }
     }
 
-    /// How long a daemon may be away that is replaced.
-    private static let patience = Duration.seconds(30)
-
     /// Follows a drive, also over a restart of its daemon.
     private func follow(_ search: Search) async throws {
         var known: [Int64: ItemStatus] = [:]
-        var end = ContinuousClock.now + Self.patience
+        var absence = DaemonAbsence()
         while true {
             do {
                 // What the stream finds at its beginning; what is not among it is gone.
                 var fresh: Set<Int64> = []
                 for try await event in search.client.follow(search.request) {
-                    end = .now + Self.patience
+                    absence.end()
                     var gone = event.removed
                     if event.kind == .found { fresh.formUnion(event.added.map(\.itemID)) }
                     if event.kind == .gathered { gone += known.keys.filter { !fresh.contains($0) } }
@@ -231,7 +228,7 @@ struct QueryCommand: AsyncParsableCommand {
                     }
                 }
             } catch let error as DriveClientError {
-                guard !error.isRefusal, ContinuousClock.now < end else { throw error }
+                guard !error.isRefusal, !absence.isTooLong() else { throw error }
             }
             try await Task.sleep(for: .milliseconds(100))
         }

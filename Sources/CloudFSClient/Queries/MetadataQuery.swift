@@ -80,26 +80,36 @@ public final class MetadataQuery: Sendable {
 
     // MARK: - Following the drive
 
-    /// How long a daemon may be away that is replaced.
-    private static let patience = Duration.seconds(30)
-
     private func follow(_ tell: @escaping @Sendable (Update) -> Void) async throws {
         let place = try DriveLocator.current().location(of: scope.path(percentEncoded: false))
+        try await follow(place, DaemonAbsence(), tell)
+    }
+
+    /// Follows a drive, also over a restart of its daemon.
+    ///
+    /// - Parameters:
+    ///   - place: Where the items are looked for.
+    ///   - absence: Ends it when the daemon is away for too long.
+    ///   - tell: Hears of what is there, and then of how that changes.
+    func follow(
+        _ place: DriveLocator.Location,
+        _ absence: DaemonAbsence,
+        _ tell: @escaping @Sendable (Update) -> Void
+    ) async throws {
         let client = DriveClient(place.drive)
         let request = QueryRequest(query: query, scope: searchScope, below: place.path)
-        var end = ContinuousClock.now + Self.patience
+        var absence = absence
         var isFirst = true
         while !Task.isCancelled {
             do {
-                try await follow(client, request) { update in
-                    end = .now + Self.patience
+                try await follow(client, request, &absence) { update in
                     if isFirst || !update.isEmpty { tell(update) }
                     isFirst = false
                 }
             } catch let error as DriveClientError {
                 // What the drive refuses it would refuse again. A stream that was read too slowly
                 // ends as well: everything is looked at again.
-                guard ContinuousClock.now < end, !error.isRefusal else { throw error }
+                guard !error.isRefusal, !absence.isTooLong() else { throw error }
             }
             try await Task.sleep(for: .milliseconds(100))
         }
@@ -109,6 +119,7 @@ public final class MetadataQuery: Sendable {
     private func follow(
         _ client: DriveClient,
         _ request: QueryRequest,
+        _ absence: inout DaemonAbsence,
         _ tell: (Update) -> Void
     ) async throws {
         state.withLock { $0.events = [] }
@@ -135,6 +146,7 @@ public final class MetadataQuery: Sendable {
                 return state.events
             }
             for event in events {
+                absence.end()
                 for number in event.removed { gathered[number] = nil }
                 for status in event.added + event.changed {
                     let item = MetadataItem(status, of: client.drive)
