@@ -11,7 +11,9 @@ public enum FileAccess: Sendable, Hashable {
 /// Add it with `FileCoordinator.addFilePresenter`. Every question has an end: one that takes longer
 /// than 5 seconds is passed over. What is asked and told comes one after the other, in order.
 public protocol FilePresenter: AnyObject, Sendable {
-    /// The presented item; asked when the presenter is added.
+    /// The presented item; asked when the presenter is added, and when its drive has a new daemon.
+    ///
+    /// A program is not told of what it moves itself: from then on this has to be the new place.
     var presentedItemURL: URL { get }
 
     /// Others are about to use the item: let go of it until `reacquirePresentedItem`.

@@ -13,9 +13,19 @@ final class PresenterRegistry: Sendable {
     }
 
     private let entries = Mutex<[ObjectIdentifier: Entry]>([:])
+    private let locate: @Sendable (String) throws -> DriveLocator.Location
 
     /// How long is waited before a drive that has ended is looked for again.
     private static let pause = Duration.milliseconds(200)
+
+    /// - Parameter locate: Says where a path lies.
+    init(
+        locating locate: @escaping @Sendable (String) throws -> DriveLocator.Location = { path in
+            try DriveLocator.current().location(of: path)
+        }
+    ) {
+        self.locate = locate
+    }
 
     func number(of presenter: any FilePresenter) -> UInt64? {
         entries.withLock { $0[ObjectIdentifier(presenter)]?.number }
@@ -23,7 +33,7 @@ final class PresenterRegistry: Sendable {
 
     func add(_ presenter: any FilePresenter) async throws {
         let path = presenter.presentedItemURL.path(percentEncoded: false)
-        try await add(presenter, at: DriveLocator.current().location(of: path))
+        try await add(presenter, at: locate(path))
     }
 
     /// - Parameter place: Where the presented item is.
@@ -58,10 +68,19 @@ final class PresenterRegistry: Sendable {
         _ isConnected: AsyncThrowingStream<Void, any Error>.Continuation
     ) async {
         var path = first
+        // What the presenter calls that place: it may not follow what others move.
+        var url = presenter()?.presentedItemURL
         var isAgain = false
         // Whether it was asked to let go of its item, and not told yet that it has it again.
         var hasLetGo = false
         while !Task.isCancelled {
+            // What a program moves itself, the drive does not tell it.
+            if isAgain, let now = presenter()?.presentedItemURL, now != url,
+                let moved = place(of: now, in: drive)
+            {
+                path = moved
+                url = now
+            }
             do {
                 for try await event in DriveClient(drive).present(PresenterOrder(path: path)) {
                     guard let presenter = presenter() else { return }
@@ -79,7 +98,10 @@ final class PresenterRegistry: Sendable {
                         hasLetGo = event.kind.letsGo ?? hasLetGo
                         await pass(event, to: presenter, id, drive)
                     }
-                    if event.kind == .didMove, let moved = event.path { path = moved }
+                    if event.kind == .didMove, let moved = event.path {
+                        path = moved
+                        url = presenter.presentedItemURL
+                    }
                 }
             } catch {
                 isConnected.finish(throwing: error)
@@ -92,6 +114,15 @@ final class PresenterRegistry: Sendable {
             note(nil, of: id)
             try? await Task.sleep(for: Self.pause)
         }
+    }
+
+    /// Where an item is now; `nil` if that is not known, or not in this drive.
+    private func place(of url: URL, in drive: DriveAddress) -> DrivePath? {
+        // While nobody listens, links in the drive are not followed.
+        guard let place = try? locate(url.path(percentEncoded: false)),
+            place.drive.mountpoint == drive.mountpoint, place.drive.isListening
+        else { return nil }
+        return place.path
     }
 
     func remove(_ presenter: any FilePresenter) {

@@ -10,20 +10,29 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct PresenterRegistryTests {
     /// A presenter that tells what it hears.
     private final class Editor: FilePresenter {
-        let presentedItemURL = URL(filePath: "/mnt/drive/doc")
         let heard: AsyncStream<String>
         private let inbox: AsyncStream<String>.Continuation
+        private let place = Mutex(URL(filePath: "/mnt/drive/doc"))
+        /// Where it moves its item when it is to save.
+        private let target: URL?
 
-        init() {
+        init(movingTo target: URL? = nil) {
             (heard, inbox) = AsyncStream.makeStream(of: String.self)
+            self.target = target
         }
+
+        var presentedItemURL: URL { place.withLock { $0 } }
 
         func relinquishPresentedItem(to access: FileAccess) async throws {
             inbox.yield("relinquish")
         }
 
         func reacquirePresentedItem() async { inbox.yield("reacquire") }
-        func savePresentedItemChanges() async throws { inbox.yield("save") }
+        func savePresentedItemChanges() async throws {
+            if let target { place.withLock { $0 = target } }
+            inbox.yield("save")
+        }
+
         func presentedItemDidChange() async { inbox.yield("changed") }
     }
 
@@ -55,5 +64,30 @@ import Testing
             }
             #expect(heard == expected)
         }
+    }
+
+    @Test(arguments: [(true, "moved"), (false, "doc")])
+    func `regression: a presenter that has moved its item is there with another daemon`(
+        isFound: Bool,
+        expected: String
+    ) async throws {
+        let folder = try SocketFolder()
+        let drive = FakeDrive()
+        drive.state.withLock { $0.presentations = [[.saveChanges]] }
+        let editor = Editor(movingTo: URL(filePath: "/mnt/drive/moved"))
+        try await withServer(drive, in: folder) { client, _ in
+            let address = client.drive
+            let registry = PresenterRegistry { path in
+                guard isFound, path == "/mnt/drive/moved" else {
+                    throw DriveClientError.notInDrive(path: path)
+                }
+                return DriveLocator.Location(drive: address, path: try drivePath("moved"))
+            }
+            let place = DriveLocator.Location(drive: address, path: try drivePath("doc"))
+            try await registry.add(editor, at: place)
+            defer { registry.remove(editor) }
+            for await word in editor.heard where word == "changed" { break }
+        }
+        #expect(drive.calls == ["present doc", "present \(expected)"])
     }
 }
