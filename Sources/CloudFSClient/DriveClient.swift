@@ -12,6 +12,8 @@ public struct DriveClient: Sendable {
     public let drive: DriveAddress
     /// How long an answer may take; requests over whole folders may take twenty times as long.
     public let patience: Duration
+    /// How long a stream of events may be silent; the daemon sends something every 10 s.
+    var longestSilence = Duration.seconds(35)
 
     public init(_ drive: DriveAddress, patience: Duration = .seconds(35)) {
         self.drive = drive
@@ -346,11 +348,11 @@ public struct DriveClient: Sendable {
         _ route: ControlAPI.Route,
         _ body: (any Encodable & Sendable)? = nil
     ) -> DriveEvents<Event> {
-        DriveEvents(or: unreachable) {
+        DriveEvents(or: unreachable, silentAtMost: longestSilence) {
             let bytes = try body.map { try JSONEncoder().encode($0) }
             let method = body == nil ? HTTPMethod.GET : .POST
             let request = try request(route, "", method, bytes)
-            // It ends when one of the two has enough.
+            // It ends when one of the two has enough, or the daemon hangs.
             let answer = try await Self.http.execute(request, deadline: .distantFuture)
             guard answer.status == .ok else {
                 let most = ControlAPI.maximumAnswerByteCount

@@ -1,6 +1,7 @@
 import CloudFSControlAPI
 import Foundation
 import NIOCore
+import Synchronization
 
 /// Cuts a stream of server-sent events into events.
 ///
@@ -62,6 +63,24 @@ struct ServerEvents: Sendable {
     }
 }
 
+/// Whether anything came of a stream lately, be it a comment.
+private final class Hearing: Sendable {
+    private let hasHeard = Atomic(false)
+
+    func note() { hasHeard.store(true, ordering: .relaxed) }
+
+    /// Waits until nothing was heard for `longest`, or a third more.
+    ///
+    /// It takes three looks in a row: who was stopped, or had no thread, has heard nothing either.
+    func waitForSilence(of longest: Duration) async throws {
+        var looks = 0
+        while looks < 3 {
+            try await Task.sleep(for: longest / 3)
+            looks = hasHeard.exchange(false, ordering: .relaxed) ? 0 : looks + 1
+        }
+    }
+}
+
 /// What the daemon tells for as long as somebody listens; letting go of it ends it there, too.
 public struct DriveEvents<Event: Decodable & Sendable>: AsyncSequence, Sendable {
     let stream: AsyncThrowingStream<Event, any Error>
@@ -72,16 +91,26 @@ public struct DriveEvents<Event: Decodable & Sendable>: AsyncSequence, Sendable 
 
     /// - Parameters:
     ///   - broken: What it means that the connection breaks, or is not made.
+    ///   - longest: How long nothing may come of it, not even a comment, until it is broken.
     ///   - open: Connects, and returns the bytes of the answer.
     init<Bytes: AsyncSequence & Sendable>(
         or broken: @escaping @Sendable () -> DriveClientError,
+        silentAtMost longest: Duration,
         opening open: @escaping @Sendable () async throws -> Bytes
     ) where Bytes.Element == ByteBuffer {
         stream = AsyncThrowingStream { continuation in
+            let hearing = Hearing()
+            let watch = Task {
+                // Cancelled when the stream ends before.
+                guard (try? await hearing.waitForSilence(of: longest)) != nil else { return }
+                continuation.finish(throwing: broken())
+            }
             let task = Task {
+                defer { watch.cancel() }
                 do {
                     var parser = ServerEvents()
                     for try await buffer in try await open() {
+                        hearing.note()
                         for event in try parser.take(buffer.readableBytesView) {
                             continuation.yield(try Self.decode(event))
                         }
