@@ -88,8 +88,9 @@ public struct DrivePath: Codable, Sendable, Hashable, CustomStringConvertible {
     private static func quoted(_ name: [UInt8]) -> String {
         let isText = String(validating: name, as: UTF8.self) != nil
         var quoted: [UInt8] = []
-        for byte in name {
-            let isPlain = byte >= 0x80 ? isText : byte >= 0x20 && byte != 0x7f
+        for (index, byte) in name.enumerated() {
+            let isPlain =
+                byte < 0x80 ? byte >= 0x20 && byte != 0x7f : isText && !isControl(name, at: index)
             if isPlain, byte != UInt8(ascii: "%") {
                 quoted.append(byte)
             } else {
@@ -99,6 +100,18 @@ public struct DrivePath: Codable, Sendable, Hashable, CustomStringConvertible {
             }
         }
         return String(decoding: quoted, as: UTF8.self)
+    }
+
+    /// Whether a byte of UTF-8 is part of a control character from U+0080 to U+009F.
+    ///
+    /// Those are two bytes: 0xC2, which only begins characters, and one that is the same number.
+    private static func isControl(_ name: [UInt8], at index: Int) -> Bool {
+        let isFirst = name[index] == 0xc2
+        let second = isFirst ? index + 1 : index
+        guard isFirst || index > 0 && name[index - 1] == 0xc2, second < name.count else {
+            return false
+        }
+        return (0x80...0x9f).contains(name[second])
     }
 
     private static func hexDigit(_ byte: UInt8) -> UInt8? {

@@ -65,14 +65,14 @@ struct Terminal: Sendable {
     func json(_ value: some Encodable) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        line(String(decoding: try encoder.encode(value), as: UTF8.self))
+        line(String(decoding: try encoder.encode(value), as: UTF8.self).printableJSON)
     }
 
     /// One line, for programs that read values as they come.
     func jsonLine(_ value: some Encodable) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        line(String(decoding: try encoder.encode(value), as: UTF8.self))
+        line(String(decoding: try encoder.encode(value), as: UTF8.self).printableJSON)
     }
 }
 
@@ -98,11 +98,29 @@ extension String {
     var printable: String {
         var shown = ""
         for scalar in unicodeScalars {
-            switch scalar.properties.generalCategory {
-            case .control, .format, .surrogate, .lineSeparator, .paragraphSeparator:
+            if scalar.steersTerminals {
                 shown += "\\u{\(String(scalar.value, radix: 16))}"
-            default:
+            } else {
                 shown.unicodeScalars.append(scalar)
+            }
+        }
+        return shown
+    }
+
+    /// JSON with everything escaped that could steer a terminal, and of the same value.
+    ///
+    /// The encoder escapes what is below U+0020 in texts; what is left of that breaks the lines.
+    var printableJSON: String {
+        var shown = ""
+        for scalar in unicodeScalars {
+            guard scalar.value >= 0x7F, scalar.steersTerminals else {
+                shown.unicodeScalars.append(scalar)
+                continue
+            }
+            // Above U+FFFF they are two.
+            for unit in String(scalar).utf16 {
+                let digits = String(unit, radix: 16)
+                shown += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
             }
         }
         return shown
@@ -118,6 +136,14 @@ extension String {
 }
 
 extension Unicode.Scalar {
+    /// Whether it does something instead of being shown, or turns the direction of text.
+    fileprivate var steersTerminals: Bool {
+        switch properties.generalCategory {
+        case .control, .format, .surrogate, .lineSeparator, .paragraphSeparator: true
+        default: false
+        }
+    }
+
     /// Whether terminals give the scalar two columns: scripts of East Asia, and emoji.
     fileprivate var isWide: Bool {
         switch value {

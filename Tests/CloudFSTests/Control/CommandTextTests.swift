@@ -1,5 +1,6 @@
 import ArgumentParser
 import CloudFSControlAPI
+import Foundation
 import Glibc
 import Testing
 
@@ -96,15 +97,40 @@ import Testing
 
     private static func written(
         isWatched: Bool,
-        _ write: (Terminal) -> Void
+        _ write: (Terminal) throws -> Void
     ) throws -> [UInt8] {
         var ends: [Int32] = [0, 0]
         try #require(pipe(&ends) == 0)
         defer { for end in ends { close(end) } }
-        write(Terminal(descriptor: ends[1], isWatched: isWatched))
+        try write(Terminal(descriptor: ends[1], isWatched: isWatched))
         var bytes = [UInt8](repeating: 0, count: 1_000)
         let count = read(ends[0], &bytes, bytes.count)
         return Array(bytes.prefix(max(0, count)))
+    }
+
+    /// What commands write with `--json`.
+    private struct Shown: Codable, Equatable {
+        var path: DrivePath
+        var note: String
+    }
+
+    @Test(arguments: [true, false])
+    func `JSON cannot steer a terminal, and is the same value`(isPretty: Bool) throws {
+        let name = "a\u{9b}2J\u{202e}"
+        let path = try #require(DrivePath(names: [Array(name.utf8)]))
+        let note = name + "\n\u{7f}\u{2028}\u{e0041}\\u{200f}\\\u{85}\"é"
+        let shown = Shown(path: path, note: note)
+        let bytes = try Self.written(isWatched: false) { terminal in
+            if isPretty { try terminal.json(shown) } else { try terminal.jsonLine(shown) }
+        }
+        let text = String(decoding: bytes, as: UTF8.self)
+        let isPlain = text.unicodeScalars.allSatisfy {
+            $0 == "\n" || $0 == "é" || (0x20..<0x7F).contains($0.value)
+        }
+        #expect(isPlain, "\(text.printable)")
+        #expect(text.contains(#"a%C2%9B2J\u202e"#))
+        #expect(text.contains(#"\udb40\udc41"#))
+        #expect(try JSONDecoder().decode(Shown.self, from: Data(bytes)) == shown)
     }
 
     @Test func `an error cannot steer the terminal`() {

@@ -52,7 +52,7 @@ import Testing
             let names = (0..<Int.random(in: 0...4, using: &random)).map { _ in
                 (0..<Int.random(in: 1...8, using: &random)).map { _ in
                     // Few values, so that the special ones come up and meet.
-                    [0x25, 0x2e, 0x41, 0x62, 0xc3, 0xa4, 0xff, 0x0a]
+                    [0x25, 0x2e, 0x41, 0x62, 0xc2, 0x9b, 0xc3, 0xa4, 0xff, 0x0a]
                         .randomElement(using: &random) ?? UInt8(0x41)
                 }
             }
@@ -62,6 +62,18 @@ import Testing
             let json = try JSONEncoder().encode([path])
             #expect(try JSONDecoder().decode([DrivePath].self, from: json) == [path])
         }
+    }
+
+    @Test(
+        arguments: [
+            ("\u{9b}", "%C2%9B"), ("a\u{80}\u{9f}b", "a%C2%80%C2%9Fb"), ("\u{a0}Â", "\u{a0}Â"),
+            ("\u{1b}\u{7f}", "%1B%7F"), ("ě\u{85}", "ě%C2%85"),
+        ] as [(String, String)]
+    )
+    func `control characters of both sets are quoted`(_ name: String, _ text: String) throws {
+        let path = try #require(DrivePath(names: [Array(name.utf8)]))
+        #expect(path.text == text)
+        #expect(DrivePath(text: text) == path)
     }
 
     @Test func `slashes and single dots around names mean nothing`() {
