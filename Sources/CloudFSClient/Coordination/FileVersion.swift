@@ -104,7 +104,18 @@ public struct FileVersion: Sendable, Hashable {
     /// Removes this version only.
     public func remove() async throws {
         try await FileCoordinator().coordinate(writingItemAt: url, option: .forDeleting) { url in
-            guard unlink(url.path(percentEncoded: false)) == 0 else { throw SystemFailure(url) }
+            try Self.removeItem(at: url)
         }
+    }
+
+    /// Removes a file, or all of a folder: the version of a package is one.
+    static func removeItem(at url: URL) throws {
+        let path = url.path(percentEncoded: false)
+        var status = stat()
+        guard lstat(path, &status) == 0 else { throw SystemFailure(url) }
+        guard status.st_mode & S_IFMT != S_IFDIR else {
+            return try FileManager.default.removeItem(at: url)
+        }
+        guard unlink(path) == 0 else { throw SystemFailure(url) }
     }
 }
