@@ -98,7 +98,7 @@ extension Filesystem {
         _ key: LockClaims.Key,
         waits: Bool
     ) throws(CloudFSError) -> LockGrant {
-        defer { settle(key) }
+        defer { settle(key, after: lock) }
         return try locks.set(
             lock,
             family: key.family,
@@ -133,11 +133,13 @@ extension Filesystem {
     }
 
     /// Ends the claims of an owner that has no lock left.
-    private func settle(_ key: LockClaims.Key) {
-        guard lockClaims.contains(key), !locks.holds(on: key.item, key.owner, key.family) else {
-            return
+    ///
+    /// - Parameter lock: What was set, or refused, just now; `claim` was called for it before.
+    private func settle(_ key: LockClaims.Key, after lock: FileLock? = nil) {
+        let hasClaimed = lock.map { $0.kind != .unlock } ?? false
+        lockClaims.settle(key, hasSet: hasClaimed) {
+            locks.holds(on: key.item, key.owner, key.family)
         }
-        lockClaims.end(key)
     }
 
     /// Takes up the claims of locks that an earlier worker has granted, and drops those whose
@@ -155,6 +157,7 @@ extension Filesystem {
             let key = LockClaims.Key(item: item, owner: record.owner, family: family)
             let lock = FileLock(kind: kind, processID: record.processID)
             try claim(lock, key, by: record.processID)
+            settle(key, after: lock)
         }
     }
 }
