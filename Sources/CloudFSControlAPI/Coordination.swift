@@ -232,6 +232,7 @@ public struct PresenterEvent: Codable, Sendable, Hashable {
         case saveChanges
         case accommodateDeletion
         case accommodateSubitemDeletion
+        /// Reserved: eviction asks nobody yet.
         case accommodateEviction
         case reacquire
         case didChange

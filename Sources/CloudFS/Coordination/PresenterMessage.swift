@@ -10,7 +10,8 @@ struct PresenterMessage: Hashable, Sendable {
         case accommodateDeletion
         /// Asked: the same for an item in the presented folder or package.
         case accommodateSubitemDeletion
-        /// Asked: to be ready for the local bytes to go; they stay in the cloud.
+        /// Reserved, eviction asks nobody yet: to be ready for the local bytes to go; they stay in
+        /// the cloud.
         case accommodateEviction
 
         /// Told: who was let in is done.
