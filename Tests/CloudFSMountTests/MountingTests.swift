@@ -212,6 +212,13 @@ struct MountingTests {
             [ "$(stat -c %a cloud/file)" = $mode ]
         done
         [ "$(getfattr --only-values -n user.note drive/file)" = kept ]
+        # By somebody else, and seen before it is undone.
+        chmod 0 cloud/file
+        eventually has_mode 0 drive/file
+        chmod 644 drive/file
+        "${MOUNT%-mount}" drain --wait drive
+        has_mode 644 cloud/file
+        [ "$(getfattr --only-values -n user.note drive/file)" = kept ]
         end
         """
 
@@ -232,6 +239,7 @@ struct MountingTests {
         }
         is_gone() { ! kill -0 "$1"; }
         is_absent() { [ ! -e "$1" ]; }
+        has_mode() { [ "$(stat -c %a "$2")" = "$1" ]; }
 
         """
 

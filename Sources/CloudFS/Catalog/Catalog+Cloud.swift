@@ -308,7 +308,8 @@ extension CatalogWriter {
     ///
     /// A folder keeps its own time: in the cloud it changes with everything that is sent there.
     /// The time of a file is that of its bytes, and newer ones keep theirs. What is shown already
-    /// is no change, of which anybody should hear or which the item's `ctime` should tell.
+    /// is no change, of which anybody should hear or which the item's `ctime` should tell. Attributes
+    /// that may not be read there are as they were.
     ///
     /// - Parameter isSame: Whether the bytes here are the cloud's, whatever is noted of them.
     /// - Parameter isReplaced: Whether they have just given way to the cloud's.
@@ -337,13 +338,13 @@ extension CatalogWriter {
         // by now must not.
         let kept = record.item.kind == .folder ? shown.permissions & 0o7000 : 0
         let permissions = remote.metadata.permissions | kept
-        if permissions == shown.permissions, modified == shown.modified,
-            try reader.attributes(of: id) == remote.attributes
-        {
+        let known = try reader.attributes(of: id)
+        let attributes = remote.areAttributesKnown ? remote.attributes : known
+        if permissions == shown.permissions, modified == shown.modified, attributes == known {
             return false
         }
         try setMetadata(of: id, permissions: permissions, modified: modified, at: now)
-        try replaceAttributes(with: remote.attributes, of: id)
+        try replaceAttributes(with: attributes, of: id)
         return true
     }
 

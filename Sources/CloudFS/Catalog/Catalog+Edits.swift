@@ -38,12 +38,13 @@ extension CatalogWriter {
 
     /// Takes over what the cloud says of attributes, except of those that were changed here.
     ///
-    /// A listing may not tell them: what it leaves out is looked at later.
+    /// A listing may not tell them: what it leaves out is looked at later. Nor does a cloud where
+    /// they may not be read.
     ///
     /// Tags that both sides changed are merged; of anything else ours is sent.
     /// - Returns: Whether anything changed here.
     func mergeAttributes(of item: RemoteItem, for id: ItemID) throws -> Bool {
-        guard !item.isSketch else { return false }
+        guard !item.isSketch, item.areAttributesKnown else { return false }
         let remote = item.attributes
         let edited = try reader.editedAttributes(of: id)
         let ours = try reader.attributes(of: id)

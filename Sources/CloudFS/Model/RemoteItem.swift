@@ -26,6 +26,8 @@ public struct RemoteItem: Sendable, Equatable {
     public var linkTarget: [UInt8]?
     /// Applications' extended attributes, with their full names (`user.…`).
     public var attributes: [String: [UInt8]]
+    /// Whether those are all of them: where they may not be read, what is known of them stays.
+    public var areAttributesKnown: Bool
     /// Whether only a listing is known of it: metadata, attributes, identity, and whether a file
     /// is a link, may be other than said here.
     ///
@@ -46,6 +48,7 @@ public struct RemoteItem: Sendable, Equatable {
         version: ItemVersion,
         linkTarget: [UInt8]? = nil,
         attributes: [String: [UInt8]] = [:],
+        areAttributesKnown: Bool = true,
         isSketch: Bool = false,
         isIdentified: Bool = true
     ) {
@@ -58,6 +61,7 @@ public struct RemoteItem: Sendable, Equatable {
         self.version = version
         self.linkTarget = linkTarget
         self.attributes = attributes
+        self.areAttributesKnown = areAttributesKnown
         self.isSketch = isSketch
         self.isIdentified = isIdentified
     }

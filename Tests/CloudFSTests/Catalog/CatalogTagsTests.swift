@@ -161,6 +161,33 @@ import Testing
         #expect(base == [name: Array("b,d".utf8), "user.x": [3]])
     }
 
+    @Test func `attributes that may not be read in the cloud are as they were`() throws {
+        let one = try fixture.addFile("one")
+        let tags = [TagList.attribute: Array("work".utf8)]
+        var metadata = CatalogFixture.metadata
+        metadata.permissions = 0
+        var closed = try Self.remote([:], metadata)
+        closed.areAttributesKnown = false
+        let hidden = closed
+        try fixture.catalog.write { writer in
+            try writer.replaceAttributes(with: tags, of: one)
+            let isNews = try writer.takeOverMetadata(of: hidden, for: one, at: CatalogFixture.now)
+            let isMore = try writer.takeOverMetadata(of: hidden, for: one, at: CatalogFixture.now)
+            #expect(isNews && !isMore)
+            #expect(try writer.reader.existing(one).item.metadata.permissions == 0)
+            #expect(try writer.reader.attributes(of: one) == tags)
+            // What is changed here meanwhile is to be sent.
+            try writer.noteEditing("user.x", of: one)
+            try writer.setAttribute("user.x", to: [1], of: one)
+            try writer.markMetadataChanged(one, notBefore: CatalogFixture.now)
+            try writer.takeOverMetadata(of: hidden, for: one, at: CatalogFixture.now)
+            let isMerged = try writer.mergeAttributes(of: hidden, for: one)
+            #expect(!isMerged)
+            #expect(try writer.reader.attributes(of: one).count == 2)
+            #expect(try writer.reader.editedAttributes(of: one) == ["user.x": nil])
+        }
+    }
+
     @Test func `what was sent is the base of what is changed next`() throws {
         let one = try fixture.addFile("one")
         let name = TagList.attribute

@@ -17,7 +17,8 @@ struct EmbeddedFixture {
     static func make(
         _ folder: String = "cloud",
         device: String = "device",
-        in directory: TemporaryDirectory? = nil
+        in directory: TemporaryDirectory? = nil,
+        pool: BlockingPool = BlockingPool(name: "embedded-tests", width: 4)
     ) async throws -> EmbeddedFixture {
         let directory = try directory ?? TemporaryDirectory()
         if !directory.exists(folder) { try directory.makeFolder(folder) }
@@ -25,7 +26,7 @@ struct EmbeddedFixture {
         let embedded = EmbeddedProvider(
             root: root,
             deviceName: device,
-            pool: BlockingPool(name: "embedded-tests", width: 4)
+            pool: pool
         )
         let identity = try await embedded.connect(
             expecting: ContainerExpectation(identity: nil, hasItems: false)
@@ -40,6 +41,14 @@ struct EmbeddedFixture {
             ),
             identity: identity
         )
+    }
+
+    /// Makes a device of a user whom permissions bind, and their cloud directory.
+    static func makeOrdinary() async throws -> EmbeddedFixture {
+        let directory = try TemporaryDirectory()
+        try directory.makeFolder("cloud")
+        try #require(chown(directory.path("cloud"), OrdinaryUser.id, getegid()) == 0)
+        return try await make(in: directory, pool: OrdinaryUser.makePool())
     }
 
     func write(_ bytes: [UInt8], to name: String) throws {

@@ -13,38 +13,55 @@ enum EmbeddedAttributes {
     struct Found {
         var attributes: [String: [UInt8]] = [:]
         var documentID: DocumentID?
+        /// Whether this user may not read all that there is, or not even what it is called.
+        var isHidden = false
     }
 
     /// Reads all attributes of an open object.
     ///
-    /// An object whose attributes this user may not read shows none: its item is still there.
+    /// An object whose attributes this user may not read has them hidden: its item is still there,
+    /// and nobody should take them for gone.
     static func read(_ descriptor: EmbeddedDescriptor) throws(EmbeddedFailure) -> Found {
         var found = Found()
         let path = descriptor.magicPath
-        for name in try names(at: path) where name.hasPrefix("user.") {
-            if name == documentID {
-                let text = try value(of: name, at: path) ?? []
-                found.documentID = DocumentID(String(decoding: text, as: UTF8.self))
-            } else if RemoteAttribute.isSynced(name), found.attributes[name] == nil {
-                // Of names that differ by their normal form only the first is one.
-                found.attributes[name] = try value(of: name, at: path)
+        do {
+            for name in try names(at: path) where name.hasPrefix("user.") {
+                if name == documentID {
+                    let text = try value(of: name, at: path) ?? []
+                    found.documentID = DocumentID(String(decoding: text, as: UTF8.self))
+                } else if RemoteAttribute.isSynced(name), found.attributes[name] == nil {
+                    // Of names that differ by their normal form only the first is one.
+                    found.attributes[name] = try value(of: name, at: path)
+                }
             }
+        } catch  where error.errorNumber == EACCES {
+            found.isHidden = true
         }
         return found
     }
 
     /// Makes `attributes` all the attributes of applications that the object has.
+    ///
+    /// Others that were hidden stay: nobody here has seen them, so nobody here has removed them.
+    ///
+    /// - Parameter wereHidden: Whether they were until a moment ago.
+    /// - Returns: Whether there may be such others.
+    @discardableResult
     static func write(
         _ attributes: [String: [UInt8]],
-        to descriptor: EmbeddedDescriptor
-    ) throws {
-        let present = try read(descriptor).attributes
+        to descriptor: EmbeddedDescriptor,
+        wereHidden: Bool = false
+    ) throws -> Bool {
+        let found = try read(descriptor)
+        let present = found.attributes
         let path = descriptor.magicPath
         // By their bytes: one that differs in its normal form only is another one, which goes.
         let names = Set(attributes.keys.map { Array($0.utf8) })
         let kept = present.filter { names.contains(Array($0.key.utf8)) }
+        let others = present.keys.filter { kept[$0] == nil }
+        let mayRemove = !wereHidden && !found.isHidden
         // First, as their room may be needed.
-        for name in present.keys where kept[name] == nil {
+        for name in others where mayRemove {
             let result = EmbeddedSystem.attempt("removexattr") { clinux_removexattr(path, name) }
             // Somebody else may have removed it first.
             if case .failure(let failure) = result, failure.errorNumber != ENODATA { throw failure }
@@ -55,6 +72,7 @@ enum EmbeddedAttributes {
             }
             try set(name, to: value, of: descriptor)
         }
+        return found.isHidden || wereHidden && !others.isEmpty
     }
 
     static func writeDocumentID(
@@ -113,12 +131,12 @@ enum EmbeddedAttributes {
         switch EmbeddedSystem.attempt("listxattr", { clinux_listxattr(path, nil, 0) }) {
         case .success(let length): return length
         case .failure(let failure):
-            guard [EOPNOTSUPP, EACCES].contains(failure.errorNumber) else { throw failure }
+            guard failure.errorNumber == EOPNOTSUPP else { throw failure }
             return 0
         }
     }
 
-    /// The value, or `nil` if there is none or this user may not read it.
+    /// The value, or `nil` if there is none.
     private static func value(
         of name: String,
         at path: String,
@@ -128,7 +146,7 @@ enum EmbeddedAttributes {
         switch EmbeddedSystem.attempt("getxattr", { clinux_getxattr(path, name, &space, room) }) {
         case .success(let length): return Array(space.prefix(length))
         case .failure(let failure):
-            if [ENODATA, EACCES].contains(failure.errorNumber) { return nil }
+            if failure.errorNumber == ENODATA { return nil }
             guard failure.errorNumber == ERANGE, room < greatestByteCount else { throw failure }
             return try value(of: name, at: path, room: greatestByteCount)
         }

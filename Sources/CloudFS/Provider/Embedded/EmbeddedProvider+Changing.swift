@@ -55,13 +55,14 @@ extension EmbeddedProvider {
                 throw EmbeddedFailure(call: "fstat", errorNumber: ENOENT)
             }
             guard found.status.matches(base) else { throw Self.changed(path) }
+            var hasOthers = false
             if let attributes = update.attributes, kind != .symlink {
-                try Self.write(attributes, to: found)
+                hasOthers = try Self.write(attributes, to: found)
             }
             if let metadata = update.metadata {
                 try EmbeddedMetadata.write(metadata, to: found.descriptor, kind: kind)
             }
-            return try Self.describeUpdated(found, update, in: root)
+            return try Self.describeUpdated(found, update, hasOthers: hasOthers, in: root)
         }
     }
 
@@ -177,27 +178,40 @@ extension EmbeddedProvider {
     }
 
     /// Writes attributes also where the permissions keep even the owner from it.
+    ///
+    /// - Returns: Whether there may be others, which were hidden and stay.
     private static func write(
         _ attributes: [String: [UInt8]],
         to found: EmbeddedFoundItem
-    ) throws {
+    ) throws -> Bool {
         let permissions = found.status.permissions
         guard permissions & 0o600 != 0o600 else {
             return try EmbeddedAttributes.write(attributes, to: found.descriptor)
         }
+        let wereHidden = try EmbeddedAttributes.read(found.descriptor).isHidden
         try EmbeddedMetadata.changePermissions(
             of: found.descriptor,
             to: mode_t(permissions | 0o600)
         )
-        let result = Result { try EmbeddedAttributes.write(attributes, to: found.descriptor) }
+        let result = Result {
+            try EmbeddedAttributes.write(
+                attributes,
+                to: found.descriptor,
+                wereHidden: wereHidden
+            )
+        }
         try EmbeddedMetadata.changePermissions(of: found.descriptor, to: mode_t(permissions))
-        try result.get()
+        return try result.get()
     }
 
     /// The item after its metadata were written, with the content that they were written on.
+    ///
+    /// - Parameter hasOthers: Whether it may have attributes that nobody here has seen. Then it has
+    ///   a version that no listing says, so that the next one tells them.
     private static func describeUpdated(
         _ found: EmbeddedFoundItem,
         _ update: MetadataUpdate,
+        hasOthers: Bool,
         in root: EmbeddedRoot
     ) throws -> RemoteItem {
         var now = found
@@ -206,7 +220,10 @@ extension EmbeddedProvider {
             throw EmbeddedFailure(call: "fstat", errorNumber: ENOENT)
         }
         // The new mode may not permit to read them any more.
-        if let written = update.attributes { item.attributes = written }
+        if let written = update.attributes, !hasOthers {
+            item.attributes = written
+            item.areAttributesKnown = true
+        }
         var wanted = found.status
         wanted.modified = update.metadata?.modified ?? wanted.modified
         // A program that wrote meanwhile made a version of its own, which is not this one.
@@ -214,6 +231,7 @@ extension EmbeddedProvider {
             item.version = wanted.version
             item.size = wanted.size
         }
+        if hasOthers { item.version = item.version.asStale }
         return item
     }
 }

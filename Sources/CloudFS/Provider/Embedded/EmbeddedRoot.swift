@@ -301,6 +301,7 @@ struct EmbeddedFoundItem: Sendable {
                 version: status.version,
                 linkTarget: target,
                 attributes: found.attributes,
+                areAttributesKnown: !found.isHidden,
                 isIdentified: found.documentID != nil
             )
         }
