@@ -170,6 +170,14 @@ struct MountingTests {
         }
     }
 
+    /// Their directory refuses its owner, too.
+    @Test(.asRoot, .enabled(if: MountingTests.nobodyCanRun, "others cannot reach the binary"))
+    func `a tree of read-only folders reaches the cloud and goes from it`() async throws {
+        try await Self.asNobody(Self.readOnlyScript) { cloud in
+            #expect(!cloud.exists("tree") && cloud.exists("a"))
+        }
+    }
+
     /// Runs a script as a user who is nobody, in a folder with a cloud and a mountpoint.
     private static func asNobody(
         _ script: String,
@@ -219,6 +227,28 @@ struct MountingTests {
         "${MOUNT%-mount}" drain --wait drive
         has_mode 644 cloud/file
         [ "$(getfattr --only-values -n user.note drive/file)" = kept ]
+        end
+        """
+
+    private static let readOnlyScript = """
+        start
+        mkdir -p drive/tree/below
+        echo 1 > drive/tree/below/file
+        echo 1 > drive/tree/file
+        chmod 555 drive/tree/below drive/tree
+        "${MOUNT%-mount}" drain --wait drive
+        [ "$(cat cloud/tree/below/file cloud/tree/file | wc -c)" = 4 ]
+        has_mode 555 cloud/tree/below
+        has_mode 555 cloud/tree
+        chmod 755 drive/tree
+        rm drive/tree/file
+        chmod 555 drive/tree
+        "${MOUNT%-mount}" drain --wait drive
+        is_absent cloud/tree/file
+        has_mode 555 cloud/tree
+        chmod -R u+w drive/tree
+        rm -r drive/tree
+        "${MOUNT%-mount}" drain --wait drive
         end
         """
 

@@ -8,7 +8,11 @@ extension EmbeddedProvider {
         documentID: DocumentID,
         metadata: ItemMetadata
     ) async throws(CloudFSError) -> RemoteItem {
-        let item = try await making(path) { room, staged in
+        // A folder that gets another parent has to be writable for its owner, until it is there: if
+        // this process dies before the end, that is all that differs from what was meant.
+        var writable = metadata
+        writable.permissions |= 0o200
+        return try await making(path) { [writable] room, staged in
             try EmbeddedSystem.makeFolder(staged, in: room.staging, mode: 0o700)
             let made = try EmbeddedSystem.open(
                 staged,
@@ -16,10 +20,13 @@ extension EmbeddedProvider {
                 flags: clinux_o_path | O_DIRECTORY
             )
             try EmbeddedAttributes.writeDocumentID(documentID, to: made)
-            try EmbeddedMetadata.write(metadata, to: made, kind: .folder)
+            try EmbeddedMetadata.write(writable, to: made, kind: .folder)
             return made
+        } finish: { [writable] made in
+            guard writable != metadata else { return }
+            let permissions = mode_t(metadata.permissions & 0o777)
+            try EmbeddedMetadata.changePermissions(of: made, to: permissions)
         }
-        return item
     }
 
     public func createSymlink(
@@ -83,8 +90,9 @@ extension EmbeddedProvider {
                 throw Self.changed(source)
             }
             let folder = try root.openFolder(destination.parent)
-            try EmbeddedSystem.rename(
+            try EmbeddedNames.rename(
                 oldName.bytes,
+                of: found.descriptor,
                 in: oldFolder,
                 to: name.bytes,
                 in: folder,
@@ -99,8 +107,9 @@ extension EmbeddedProvider {
                 // A foreign program was between the look and the move: what it put there goes back,
                 // or stays under the new name if the old one is taken again. Nothing is lost.
                 do {
-                    try EmbeddedSystem.rename(
+                    try EmbeddedNames.rename(
                         name.bytes,
+                        of: moved.descriptor,
                         in: folder,
                         to: oldName.bytes,
                         in: oldFolder,
@@ -133,7 +142,7 @@ extension EmbeddedProvider {
             }
             guard kind != .folder else {
                 guard base.isEmbeddedFolder else { throw Self.changed(path) }
-                try EmbeddedSystem.unlink(name.bytes, in: folder, flags: AT_REMOVEDIR)
+                try EmbeddedNames.unlink(name.bytes, in: folder, flags: AT_REMOVEDIR)
                 return try EmbeddedSystem.synchronize(folder)
             }
             guard found.status.matches(base) else { throw Self.changed(path) }
@@ -147,9 +156,12 @@ extension EmbeddedProvider {
     // MARK: - Parts
 
     /// Makes something in staging and gives it its name if that is free.
+    ///
+    /// - Parameter finish: What is done with it once it has its name.
     private func making(
         _ path: RemotePath,
-        _ make: @escaping @Sendable (EmbeddedRoom, _ staged: [UInt8]) throws -> EmbeddedDescriptor
+        _ make: @escaping @Sendable (EmbeddedRoom, _ staged: [UInt8]) throws -> EmbeddedDescriptor,
+        finish: @escaping @Sendable (_ made: EmbeddedDescriptor) throws -> Void = { _ in }
     ) async throws(CloudFSError) -> RemoteItem {
         let name = try nameToMake(path)
         let item = try await changing(path) { [device] root, room in
@@ -158,7 +170,7 @@ extension EmbeddedProvider {
             let made = try make(room, staged)
             let own = try EmbeddedStatus(of: made)
             do {
-                try EmbeddedSystem.rename(
+                try EmbeddedNames.rename(
                     staged,
                     in: room.staging,
                     to: name.bytes,
@@ -170,6 +182,7 @@ extension EmbeddedProvider {
                 try EmbeddedSystem.unlink(staged, in: room.staging, flags: flags)
                 throw error
             }
+            try finish(made)
             try EmbeddedSystem.synchronize(folder)
             return try Self.describe(made, as: own, name: name, in: folder, root)
         }
@@ -252,7 +265,7 @@ private struct EmbeddedRemoval {
     /// - Returns: Whether it is gone; `false` if it was another version, which was put back.
     func remove(_ found: EmbeddedFoundItem, device: EmbeddedDeviceName) throws -> Bool {
         let aside = Array(EmbeddedLeftover.deleting(found.status, device: device).utf8)
-        try EmbeddedSystem.rename(
+        try EmbeddedNames.rename(
             name.bytes,
             in: folder,
             to: aside,
@@ -269,7 +282,7 @@ private struct EmbeddedRemoval {
             return true
         }
         do {
-            try EmbeddedSystem.rename(
+            try EmbeddedNames.rename(
                 aside,
                 in: room.trash,
                 to: name.bytes,

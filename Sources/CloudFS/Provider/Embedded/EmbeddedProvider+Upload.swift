@@ -109,7 +109,7 @@ extension EmbeddedProvider {
             )
             guard try exchange.replace(target, with: staged, own: own) else { throw changed(path) }
         } else {
-            try EmbeddedSystem.rename(
+            try EmbeddedNames.rename(
                 Array(staged.name.utf8),
                 in: staged.folder,
                 to: name.bytes,
@@ -236,7 +236,7 @@ struct EmbeddedExchange {
 
     private func returnToFreePlace() throws(EmbeddedFailure) -> Bool {
         do throws(EmbeddedFailure) {
-            try EmbeddedSystem.rename(
+            try EmbeddedNames.rename(
                 aside,
                 in: room.staging,
                 to: name.bytes,
@@ -262,7 +262,7 @@ struct EmbeddedExchange {
     }
 
     private func exchange() throws(EmbeddedFailure) {
-        try EmbeddedSystem.rename(
+        try EmbeddedNames.rename(
             aside,
             in: room.staging,
             to: name.bytes,
