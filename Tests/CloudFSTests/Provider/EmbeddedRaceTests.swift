@@ -149,6 +149,66 @@ struct EmbeddedRaceTests {
         #expect(try fixture.leftovers().isEmpty)
     }
 
+    // MARK: - What never rests
+
+    @Test func `what changes during every look keeps nothing else from being listed`()
+        async throws
+    {
+        let fixture = try await EmbeddedFixture.make()
+        for name in ["a", "b", "busy"] { try fixture.write([1], to: name) }
+        let root = try fixture.embedded.gate.enter()
+        let busy = try ItemName("busy")
+        let one = EmbeddedListings { found, root throws(EmbeddedFailure) in
+            guard found.name != busy else {
+                throw EmbeddedFailure(call: "fstat", errorNumber: EBUSY)
+            }
+            return try found.remoteItem(of: root.identity)
+        }
+        let page = try one.page(after: nil, of: .root, in: root)
+        #expect(page.items.map(\.name.description).sorted() == ["a", "b"])
+        #expect(page.unreadable == [busy] && page.next == nil)
+        // Of all of them, too: only a disk that reads nothing is out of reach.
+        for (code, isListed) in [(EBUSY, true), (EIO, false)] {
+            let all = EmbeddedListings { _, _ throws(EmbeddedFailure) in
+                throw EmbeddedFailure(call: "fstat", errorNumber: code)
+            }
+            let page = try? all.page(after: nil, of: .root, in: root)
+            #expect(page?.unreadable.count == (isListed ? 3 : nil))
+        }
+    }
+
+    @Test func `a file that is written all the time takes nothing out of reach`() async throws {
+        let fixture = try await EmbeddedFixture.make()
+        for name in ["busy", "rest"] { try fixture.write([1], to: name) }
+        let isDone = Flag()
+        async let foreign = ForeignWork.run {
+            let writer = try FileUpdate("\(fixture.root)/busy")
+            var writes = 0
+            while !isDone.isSet, writes < 5_000_000 {
+                writes += 1
+                try writer.write([UInt8(truncatingIfNeeded: writes)])
+            }
+            return writes
+        }
+        let root = try fixture.embedded.gate.enter()
+        let path = try ProviderFixture.path("busy")
+        for _ in 0..<200 {
+            let page = try await fixture.embedded.children(of: .root, after: nil)
+            #expect(page.items.contains { $0.name.description == "rest" })
+            #expect(page.items.count + page.unreadable.count == 2)
+            // After a change it is told as it was last seen.
+            let last = try root.openItem(path).remoteItem(of: root.identity, mustRest: false)
+            #expect(last?.size == 1)
+            do {
+                _ = try await fixture.embedded.item(at: path)
+            } catch let error as CloudFSError {
+                #expect(error.code == .lockHeld, "\(error)")
+            }
+        }
+        isDone.set()
+        #expect(try await foreign > 0)
+    }
+
     // MARK: - After a crash
 
     @Test func `leftovers of this device go, those of others and of living uploads stay`()

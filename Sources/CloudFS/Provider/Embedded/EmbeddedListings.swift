@@ -34,6 +34,11 @@ final class EmbeddedListings: Sendable {
         }
     }
 
+    /// How an item that was found is looked at.
+    typealias Look =
+        @Sendable (EmbeddedFoundItem, EmbeddedRoot) throws(EmbeddedFailure) -> RemoteItem?
+
+    private let look: Look
     private let state = Mutex(State())
 
     private static let pageItemCount = 1_000
@@ -45,6 +50,14 @@ final class EmbeddedListings: Sendable {
     /// Of more names than this in all of them, no more listings are kept than must be.
     private static let mostNames = 500_000
     private static let attemptCount = 5
+
+    init(
+        look: @escaping Look = { found, root throws(EmbeddedFailure) in
+            try found.remoteItem(of: root.identity)
+        }
+    ) {
+        self.look = look
+    }
 
     func page(
         after token: PageToken?,
@@ -86,7 +99,7 @@ final class EmbeddedListings: Sendable {
         var items: [RemoteItem] = []
         items.reserveCapacity(end - start)
         var (hidden, unreadable) = ([ItemName](), [ItemName]())
-        var damage: EmbeddedFailure?
+        var damages: [EmbeddedFailure] = []
         for name in listing.names[start..<end] {
             do {
                 if let item = try item(name, in: folder, handle, root) { items.append(item) }
@@ -94,12 +107,16 @@ final class EmbeddedListings: Sendable {
                 hidden.append(name)
             } catch let failure as EmbeddedFailure where failure.isDamage {
                 unreadable.append(name)
-                damage = failure
+                damages.append(failure)
+            } catch let failure as EmbeddedFailure where failure.errorNumber == EBUSY {
+                // It is written all the time, as a log is: each look found it changed.
+                unreadable.append(name)
             }
         }
         // Where nothing at all can be looked at, it is not one item that is damaged.
-        let isNothingElse = start == 0 && items.isEmpty && hidden.isEmpty
-        if let damage, isNothingElse, unreadable.count > 1 { throw damage }
+        let isNothingElse =
+            start == 0 && items.isEmpty && hidden.isEmpty && damages.count == unreadable.count
+        if let damage = damages.last, isNothingElse, damages.count > 1 { throw damage }
         if end == listing.names.count {
             guard let added = try namesAdded(since: listing, in: folder) else { return nil }
             listing.names += added
@@ -125,8 +142,7 @@ final class EmbeddedListings: Sendable {
         _ root: EmbeddedRoot
     ) throws -> RemoteItem? {
         do {
-            return try EmbeddedFoundItem(name: name, in: folder, handle: handle)
-                .remoteItem(of: root.identity)
+            return try look(EmbeddedFoundItem(name: name, in: folder, handle: handle), root)
         } catch  where error.errorNumber == ENOENT {
             return nil
         }

@@ -229,7 +229,7 @@ extension EmbeddedProvider {
     ) throws -> RemoteItem {
         var now = found
         now.status = try found.status.again(found.descriptor)
-        guard var item = try now.remoteItem(of: root.identity) else {
+        guard var item = try now.remoteItem(of: root.identity, mustRest: false) else {
             throw EmbeddedFailure(call: "fstat", errorNumber: ENOENT)
         }
         // The new mode may not permit to read them any more.

@@ -8,11 +8,28 @@ extension EmbeddedProvider {
     public func item(at path: RemotePath) async throws(CloudFSError) -> RemoteItem {
         try await reading(path) { [gate] root in
             let found = try root.openItem(path)
-            guard let item = try found.remoteItem(of: root.identity) else {
+            guard let item = try Self.look(at: found, path, in: root) else {
                 throw EmbeddedFailure(call: "fstat", errorNumber: ENOENT)
             }
             if !path.isRoot { gate.sawItems() }
             return item
+        }
+    }
+
+    /// What is written all the time cannot be told, which says nothing of the whole directory.
+    private static func look(
+        at found: EmbeddedFoundItem,
+        _ path: RemotePath,
+        in root: EmbeddedRoot
+    ) throws -> RemoteItem? {
+        do {
+            return try found.remoteItem(of: root.identity)
+        } catch  where error.errorNumber == EBUSY {
+            throw CloudFSError(
+                .lockHeld,
+                "\"\(path)\" changes faster than it can be looked at",
+                cause: error
+            )
         }
     }
 

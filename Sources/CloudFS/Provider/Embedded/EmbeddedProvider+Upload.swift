@@ -139,10 +139,13 @@ extension EmbeddedProvider {
             name: name,
             folder: try EmbeddedHandle(of: folder)
         )
-        guard var item = try found.remoteItem(of: root.identity) else {
+        guard var item = try found.remoteItem(of: root.identity, mustRest: false) else {
             throw EmbeddedFailure(call: "fstat", errorNumber: ENOENT)
         }
-        if item.kind != .folder, !now.isUntouched(since: own) {
+        // Until the last look, too.
+        let isOwn =
+            now.isUntouched(since: own) && item.version.content == own.version.content
+        if item.kind != .folder, !isOwn {
             item.version = own.version
             item.metadata = own.metadata
             item.size = own.size

@@ -275,18 +275,28 @@ struct EmbeddedFoundItem: Sendable {
     /// In microseconds: on a busy machine that moment is long.
     private static let writerPauses: [UInt32] = [5_000, 10_000, 20_000, 40_000, 80_000]
 
+    /// How often an object is looked at that changes each time.
+    private static let mostLooks = 8
+
     /// The item as the cloud has it now; `nil` for what has no place in a cloud.
-    func remoteItem(of container: String) throws(EmbeddedFailure) -> RemoteItem? {
+    ///
+    /// - Parameter mustRest: Whether one that changes during every look is a failure: EBUSY. Else
+    ///   the last look is told; its version has passed already, so the next listing tells more.
+    func remoteItem(
+        of container: String,
+        mustRest: Bool = true
+    ) throws(EmbeddedFailure) -> RemoteItem? {
         var status = status
         // Attributes are read after the status; only both of one moment are one version.
-        for _ in 0..<8 {
+        for look in 1...Self.mostLooks {
             guard let kind = status.kind else { return nil }
             let found =
                 kind == .symlink
                 ? EmbeddedAttributes.Found() : try EmbeddedAttributes.read(descriptor)
             let target = kind == .symlink ? try linkTarget() : nil
             let now = try status.again(descriptor)
-            guard now.version == status.version else {
+            let isEnough = !mustRest && look == Self.mostLooks
+            guard isEnough || now.version == status.version else {
                 status = now
                 continue
             }
