@@ -174,6 +174,31 @@ struct EmbeddedProviderTests {
         }
     }
 
+    // MARK: - Sending
+
+    @Test func `a file to send that cannot be read is no failure of the directory`() async throws {
+        let fixture = try await EmbeddedFixture.make()
+        try fixture.directory.write([1, 2, 3], to: "source")
+        let descriptor = open(fixture.directory.path("source"), O_WRONLY | O_CLOEXEC)
+        try #require(descriptor >= 0)
+        defer { close(descriptor) }
+        let source = UploadSource(
+            descriptor: descriptor,
+            byteCount: 3,
+            documentID: .random(),
+            metadata: ProviderFixture.metadata,
+            attributes: [:],
+            isUnchanged: { true },
+            didSend: { _ in }
+        )
+        let path = try ProviderFixture.path("a")
+        await expectError(.internalFailure) {
+            try await fixture.embedded.upload(source, to: path, replacing: nil)
+        }
+        #expect(try await fixture.cloud.list().isEmpty)
+        #expect(try fixture.leftovers().isEmpty)
+    }
+
     // MARK: - Lost roots
 
     @Test func `a missing directory is unreachable, not empty`() async throws {

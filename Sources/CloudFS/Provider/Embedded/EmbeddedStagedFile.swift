@@ -80,16 +80,26 @@ struct EmbeddedStagedFile: Sendable {
         }
     }
 
+    /// Copies through memory, where the two sides of a failure are told apart.
+    ///
+    /// - Throws: `internalFailure` when the source cannot be read: it is a file of this machine's
+    ///   own, of which the cloud directory knows nothing.
     private func copyPlainly(from source: Int32, offset: Int64, byteCount: Int) throws {
         var buffer = [UInt8](repeating: 0, count: min(byteCount, 262_144))
         var done = 0
         while done < byteCount {
             let position = offset + Int64(done)
             let wanted = min(buffer.count, byteCount - done)
-            let count = try EmbeddedSystem.check("pread") {
-                buffer.withUnsafeMutableBytes {
-                    pread(source, $0.baseAddress, wanted, off_t(position))
+            let count: Int
+            do {
+                count = try EmbeddedSystem.check("pread") {
+                    buffer.withUnsafeMutableBytes {
+                        pread(source, $0.baseAddress, wanted, off_t(position))
+                    }
                 }
+            } catch {
+                let reason = "a file to send cannot be read, error \(error.errorNumber)"
+                throw CloudFSError(.internalFailure, reason, cause: error)
             }
             guard count > 0 else { throw Self.shortened }
             var written = 0
@@ -109,9 +119,11 @@ struct EmbeddedStagedFile: Sendable {
         }
     }
 
-    /// Whether the kernel cannot copy between these two files by itself.
+    /// Whether the kernel cannot copy between these two files by itself, or does not say which of
+    /// their disks has failed.
     private static func needsPlainCopy(_ failure: EmbeddedFailure) -> Bool {
-        [EXDEV, EINVAL, ENOSYS, EOPNOTSUPP, EBADF, EPERM].contains(failure.errorNumber)
+        failure.isDamage
+            || [EXDEV, EINVAL, ENOSYS, EOPNOTSUPP, EBADF, EPERM].contains(failure.errorNumber)
     }
 
     private static let shortened = CloudFSError(
