@@ -529,4 +529,51 @@ struct CoordinationTests {
             _ = try await watcher.wait(within: .seconds(5))
         }
     }
+
+    @Test func `who presents an item hears that a folder above it moved or is gone`() async throws {
+        try await TestDrive.with(
+            prepare: Filling { cloud in
+                try cloud.write("A/doc", "text")
+                try cloud.write("F/doc", "text")
+            }
+        ) { drive in
+            _ = try await drive.run("cat A/doc F/doc")
+            let socket = try await drive.run(
+                """
+                cloudfs mounts --json | python3 -c '
+                import json, os, sys
+                drives = {drive["mountpoint"]: drive for drive in json.load(sys.stdin)}
+                print(drives[os.environ["DRIVE"]]["socket"])'
+                """
+            )
+            func present(_ path: String, as name: String) throws -> ChildProcess {
+                try drive.start(
+                    """
+                    exec curl -sN --unix-socket \(socket) -H 'content-type: application/json' \
+                        -d '{"path": "\(path)"}' http://drive/v1/presenters
+                    """,
+                    output: "\(drive.folder)/run/\(name)"
+                )
+            }
+            func told(_ name: String) -> String { Shell.text(of: "\(drive.folder)/run/\(name)") }
+            let presenters = [
+                try present("A/doc", as: "first"), try present("F/doc", as: "second"),
+            ]
+            try await eventually("they are there") {
+                !told("first").isEmpty && !told("second").isEmpty
+            }
+            try await drive.run("mv A B")
+            try await eventually("the move is told", within: .seconds(20)) {
+                told("first").contains("didMove") && told("first").contains("B/doc")
+            }
+            try await drive.run("rm -r F")
+            try await eventually("the end is told", within: .seconds(20)) {
+                told("second").contains("wasDeleted")
+            }
+            for presenter in presenters {
+                presenter.send(SIGTERM)
+                _ = try await presenter.wait(within: .seconds(5))
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 import CloudFSTestSupport
 import Testing
 
-/// Packages and the programs that claim what is in them.
+/// Packages that programs claim parts of, or put too much into.
 @Suite(.onMounts, .printingLogs, .notingIssues)
 struct PackageClaimTests {
     /// Whoever is granted the package in its place would delete all of it.
@@ -46,6 +46,34 @@ struct PackageClaimTests {
             try await drive.write("stop", "")
             #expect(try await holder.wait(within: .seconds(20)) == 0)
             try await drive.mustDo(other)
+        }
+    }
+
+    /// In the file that goes to the cloud they would be a header that nobody can read.
+    @Test func `a package with too long attributes stays here until it has fewer`() async throws {
+        try await TestDrive.with(["--package", "bundle", "--quiet-time", "100ms"]) { drive in
+            try await drive.python(
+                """
+                os.mkdir("Note.bundle")
+                open("Note.bundle/one", "w").write("one")
+                for n in range(12):
+                    os.setxattr("Note.bundle/one", f"user.{n}", bytes(65536))
+                """
+            )
+            try await eventually("it is refused") {
+                try await drive.cloudfs(["queue"]).output.contains("too many or too long")
+            }
+            #expect(try await drive.cloudfs(["evict", "Note.bundle"]).status != 0)
+            #expect(try await drive.text("Note.bundle/one") == "one")
+            try await drive.python(
+                """
+                for n in range(6):
+                    os.removexattr("Note.bundle/one", f"user.{n}")
+                """
+            )
+            try await drive.drain()
+            try await drive.mustDo(["evict", "Note.bundle"])
+            #expect(try await drive.text("Note.bundle/one") == "one")
         }
     }
 }

@@ -277,6 +277,19 @@ struct SurvivalTests {
         }
     }
 
+    @Test func `unmounting while a worker takes over unmounts`() async throws {
+        try await TestDrive.with { drive in
+            try await drive.run("echo text > file")
+            let first = try #require(drive.mount.worker)
+            #expect(kill(first, SIGKILL) == 0)
+            let result = try await drive.cloudfs(["unmount", drive.path])
+            #expect(result.status == 0, "\(result)")
+            #expect(MountEntry.at(drive.path).isEmpty)
+            #expect(try await drive.mount.wait(within: .seconds(20)) == 0)
+            #expect(drive.cloud.text("file") == "text\n")
+        }
+    }
+
     /// A content file that the kernel keeps looks as if programs wrote it for ever.
     @Test func `a worker that dies during a close leaves nothing of the open file`() async throws {
         var options = TestMount.Options()

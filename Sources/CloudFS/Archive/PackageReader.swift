@@ -40,7 +40,10 @@ final class PackageReader {
         var header: OpaquePointer?
         let result = archive_read_next_header(archive, &header)
         if result == ARCHIVE_EOF { return nil }
-        guard result == ARCHIVE_OK, let header else { throw failure() }
+        // Names are bytes here, in whatever locale: that they are no text of it matters nothing.
+        let isRead =
+            result == ARCHIVE_OK || (result == ARCHIVE_WARN && archive_errno(archive) == EILSEQ)
+        guard isRead, let header else { throw failure() }
         entries += 1
         guard entries <= PackageEntry.most else {
             throw CloudFSError(.notDirectory, "the package has too many files")

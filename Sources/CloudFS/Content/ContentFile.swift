@@ -28,6 +28,13 @@ final class ContentFile: Sendable {
         var modified: Timestamp
         var changed: Timestamp
 
+        /// Whether something was written so short a time ago that what is written now may get the
+        /// same times: those of the disk may be coarse.
+        func isFresh(at now: Timestamp) -> Bool {
+            let age = now.since(modified)
+            return max(age, .zero - age) <= .milliseconds(50)
+        }
+
         /// Whether nothing was written since `other`, or before it.
         func agrees(with other: Facts) -> Bool {
             size == other.size && modified == other.modified && changed == other.changed

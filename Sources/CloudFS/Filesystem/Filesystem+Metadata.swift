@@ -40,12 +40,25 @@ extension Filesystem {
         if let size = changes.size {
             try truncate(id, to: size, isOpen: handle != nil, caller: caller)
         }
-        let attributes =
+        var attributes =
             changes.changesMetadata
             ? attributes(of: try setMetadataOfAny(changes, of: id))
             : try attributes(of: id, handle: handle)
+        if changes.size == nil, try isOfCloud(id) { attributes.isCacheable = false }
         publish([changes.size == nil ? .attributes(id) : .content(id)], by: caller)
         return attributes
+    }
+
+    /// Whether the engine may put another version in the place of a file's bytes.
+    ///
+    /// The kernel takes the size of this answer also if it was told of another one before the
+    /// answer arrived: it must not keep that one.
+    private func isOfCloud(_ id: ItemID) throws(CloudFSError) -> Bool {
+        if files.live(id)?.state.withLock({ $0.isDirty }) == true { return false }
+        return try catalog.readFew { reader in
+            guard let record = try reader.item(id), record.item.kind == .file else { return false }
+            return try !record.hasChangedContent && reader.base(of: id) != nil
+        }
     }
 
     private func truncate(

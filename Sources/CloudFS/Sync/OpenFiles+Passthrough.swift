@@ -59,9 +59,7 @@ extension OpenFiles {
         let wasClean = !state.isDirty && state.base != nil
         try markDirty(&state, id)
         let facts = try content(of: &state, id).facts()
-        // Times of the disk may be too coarse to tell a change from one just before.
-        let age = clocks.now().since(facts.modified)
-        let isUntouched = wasClean && max(age, .zero - age) > .milliseconds(50)
+        let isUntouched = wasClean && !facts.isFresh(at: clocks.now())
         var direct = OpenFile.DirectWriting(seen: facts, isUntouched: isUntouched)
         direct.agreed = state.base?.version.content
         setDirect(direct, &state, id)

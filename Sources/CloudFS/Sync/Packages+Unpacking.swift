@@ -87,7 +87,7 @@ extension Packages {
         }
     }
 
-    private static func entries(
+    static func entries(
         of content: ContentFile,
         size: Int64
     ) throws(CloudFSError) -> [PackageEntry] {

@@ -145,7 +145,26 @@ final class Packages: Sendable {
             try writer.add(packed, content: own.descriptor)
         }
         try writer.finish()
-        return Int(try content.facts().size)
+        let size = try content.facts().size
+        try Self.requireReadable(content, size: size)
+        return Int(size)
+    }
+
+    /// What could not be unpacked again must not take the place of the tree: no other device could
+    /// open it, nor this one once its tree was dropped.
+    private static func requireReadable(
+        _ content: ContentFile,
+        size: Int64
+    ) throws(CloudFSError) {
+        do throws(CloudFSError) {
+            _ = try entries(of: content, size: size)
+        } catch  where error.code == .notDirectory {
+            throw CloudFSError(
+                .tooLarge,
+                "the package has too many or too long names and attributes",
+                cause: error
+            )
+        }
     }
 
     // MARK: - Letting go

@@ -16,8 +16,8 @@ struct UploadSnapshot: Sendable {
     ///
     /// - Throws: `cancelled` when the file changes meanwhile.
     init(of file: OpenFile, in files: OpenFiles) throws(CloudFSError) {
-        let (original, count, modified) = try file.state.withLock {
-            state throws(CloudFSError) -> (ContentFile, UInt64, Timestamp) in
+        let (original, count, modified, isDirect) = try file.state.withLock {
+            state throws(CloudFSError) -> (ContentFile, UInt64, Timestamp, Bool) in
             try files.observe(&state, file.id)
             try files.save(&state, file.id)
             guard state.writesInFlight == 0, state.residency == .resident else {
@@ -28,10 +28,15 @@ struct UploadSnapshot: Sendable {
                 .item.metadata.modified
             // Who could write would look like a program that does.
             let content = try files.store.openToRead(file.id, generation: state.generation)
-            return (content, state.changeCount, modified)
+            return (content, state.changeCount, modified, state.direct != nil)
         }
         try original.synchronize()
         facts = try original.facts()
+        // What the kernel writes shows in the time only, and of two changes in one tick of a
+        // coarse clock the second does not show.
+        if isDirect, facts.isFresh(at: files.clocks.now()) {
+            throw CloudFSError(.cancelled, "the file is being written", item: file.id)
+        }
         let copy = try files.store.snapshot(of: original, copyLimit: Self.copyLimit)
         content = copy ?? original
         isPrivate = copy != nil

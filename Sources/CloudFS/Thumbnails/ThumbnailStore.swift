@@ -340,7 +340,8 @@ final class ThumbnailStore: Sendable {
         }
     }
 
-    /// Drops the oldest pictures that the cloud has, until the others are few enough.
+    /// Drops pictures until the others are few enough: those that the cloud has, then what can be
+    /// made again, each from the oldest on.
     private func trim() throws(CloudFSError) {
         try run { database in
             let total =
@@ -350,11 +351,12 @@ final class ThumbnailStore: Sendable {
                 sql: """
                     DELETE FROM thumbnail WHERE item IN (
                         SELECT item FROM (
-                            SELECT item, sum(bytes) OVER (ORDER BY noted, item) AS freed
-                            FROM thumbnail WHERE is_sent = 1)
+                            SELECT item,
+                                sum(bytes) OVER (ORDER BY is_sent DESC, noted, item) AS freed
+                            FROM thumbnail WHERE is_sent = 1 OR source <> ?)
                         WHERE freed <= ?)
                     """,
-                arguments: [total - limit * 9 / 10]
+                arguments: [ThumbnailRecord.Source.given.rawValue, total - limit * 9 / 10]
             )
         }
     }

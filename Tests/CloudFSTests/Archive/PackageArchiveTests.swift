@@ -222,4 +222,26 @@ import Testing
             #expect(error.code == .notDirectory)
         }
     }
+
+    /// As GNU tar, bsdtar and Python write them, which say nothing of the character set.
+    @Test func `names of other programs' archives come back as bytes`() async throws {
+        let folder = try TemporaryDirectory()
+        let result = try await Shell.run([
+            "/usr/bin/python3", "-c",
+            """
+            import io, sys, tarfile
+            with tarfile.open(sys.argv[1], "w", format=tarfile.PAX_FORMAT) as archive:
+                entry = tarfile.TarInfo("\\u00e9\\u732b.txt")
+                entry.size = 3
+                archive.addfile(entry, io.BytesIO(b"cat"))
+            """,
+            folder.path("archive"),
+        ])
+        #expect(result.status == 0, "\(result)")
+        let descriptor = open(folder.path("archive"), O_RDONLY | O_CLOEXEC)
+        try #require(descriptor >= 0)
+        let found = try Self.read(ContentFile(descriptor: descriptor))
+        #expect(found.map(\.0.path) == [[Array("\u{e9}\u{732b}.txt".utf8)]])
+        #expect(found.first?.1 == Array("cat".utf8))
+    }
 }

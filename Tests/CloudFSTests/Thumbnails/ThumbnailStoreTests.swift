@@ -148,4 +148,23 @@ import Testing
         #expect((40...46).contains(left.count), "\(left.count)")
         #expect(Array(left.dropFirst()) == Array((128 - Int64(left.count) + 2)...128))
     }
+
+    @Test func `pictures that cannot be sent are bounded too, but for what a program gave`()
+        throws
+    {
+        let folder = try TemporaryDirectory()
+        let limit: Int64 = 100_000
+        let store = ThumbnailStore(path: folder.path("thumbnails.sqlite"), limit: limit)
+        for number in Int64(1)...128 {
+            try put(
+                store,
+                [.normal: try image(1, count: 2_000)],
+                of: ItemID(number),
+                record(number == 1 ? .given : .madeHere, isSent: number == 70, noted: number)
+            )
+        }
+        let left = try (Int64(1)...128).filter { try store.record(of: ItemID($0)) != nil }
+        #expect(left.contains(1) && left.contains(128) && !left.contains(70))
+        #expect(left.count * 2_000 <= limit, "\(left.count)")
+    }
 }

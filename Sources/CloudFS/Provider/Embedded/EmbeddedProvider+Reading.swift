@@ -22,15 +22,17 @@ extension EmbeddedProvider {
         _ path: RemotePath,
         in root: EmbeddedRoot
     ) throws -> RemoteItem? {
-        do {
-            return try found.remoteItem(of: root.identity)
-        } catch  where error.errorNumber == EBUSY {
+        let looked = Result { () throws(EmbeddedFailure) in
+            try found.remoteItem(of: root.identity)
+        }
+        if case .failure(let failure) = looked, failure.errorNumber == EBUSY {
             throw CloudFSError(
                 .lockHeld,
                 "\"\(path)\" changes faster than it can be looked at",
-                cause: error
+                cause: failure
             )
         }
+        return try looked.get()
     }
 
     public func children(

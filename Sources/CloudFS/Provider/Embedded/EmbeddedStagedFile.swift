@@ -90,17 +90,7 @@ struct EmbeddedStagedFile: Sendable {
         while done < byteCount {
             let position = offset + Int64(done)
             let wanted = min(buffer.count, byteCount - done)
-            let count: Int
-            do {
-                count = try EmbeddedSystem.check("pread") {
-                    buffer.withUnsafeMutableBytes {
-                        pread(source, $0.baseAddress, wanted, off_t(position))
-                    }
-                }
-            } catch {
-                let reason = "a file to send cannot be read, error \(error.errorNumber)"
-                throw CloudFSError(.internalFailure, reason, cause: error)
-            }
+            let count = try Self.read(source, into: &buffer, wanted, at: position)
             guard count > 0 else { throw Self.shortened }
             var written = 0
             while written < count {
@@ -116,6 +106,24 @@ struct EmbeddedStagedFile: Sendable {
                 }
             }
             done += count
+        }
+    }
+
+    private static func read(
+        _ source: Int32,
+        into buffer: inout [UInt8],
+        _ wanted: Int,
+        at position: Int64
+    ) throws(CloudFSError) -> Int {
+        do throws(EmbeddedFailure) {
+            return try EmbeddedSystem.check("pread") {
+                buffer.withUnsafeMutableBytes {
+                    pread(source, $0.baseAddress, wanted, off_t(position))
+                }
+            }
+        } catch {
+            let reason = "a file to send cannot be read, error \(error.errorNumber)"
+            throw CloudFSError(.internalFailure, reason, cause: error)
         }
     }
 
