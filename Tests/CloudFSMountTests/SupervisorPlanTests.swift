@@ -101,10 +101,53 @@ import Testing
         #expect(story.happens(.lost(worker: 1, how: "signal 6")) == ["tell", "start 2"])
         for worker in 2...4 {
             let lost = story.happens(.lost(worker: worker, how: "status 127"))
-            #expect(lost == ["tell", "start \(worker + 1)"])
+            #expect(lost == ["tell", "wait \(worker + 1)"])
+            story.now += .seconds(worker)
+            #expect(story.happens(.due(worker: worker + 1)) == ["start \(worker + 1)"])
         }
         let last = story.happens(.lost(worker: 5, how: "status 127"))
         #expect(last == ["letGo", "removeMount", "exit 1"])
+    }
+
+    /// What it lacked may be there a little later: tried at once, all would be over in a second.
+    @Test func `a worker that is lost before it serves is followed after a pause`() {
+        var story = Story.serving()
+        #expect(story.happens(.lost(worker: 1, how: "signal 9")) == ["tell", "start 2"])
+        #expect(story.hears(2, .standsBy(format: "1")) == ["handOver 2"])
+        #expect(story.happens(.lost(worker: 2, how: "signal 4")) == ["tell", "wait 3"])
+        #expect(story.happens(.deadline(worker: 2)) == [])
+        #expect(story.happens(.due(worker: 3)) == ["start 3"])
+        #expect(story.happens(.lost(worker: 3, how: "signal 4")) == ["tell", "wait 4"])
+        #expect(story.happens(.due(worker: 4)) == ["start 4"])
+        #expect(story.hears(4, .standsBy(format: "1")) == ["handOver 4"])
+        #expect(story.hears(4, .ready) == ["tell"])
+        // One that served is replaced at once.
+        story.now += .seconds(60)
+        #expect(story.happens(.lost(worker: 4, how: "signal 9")) == ["tell", "start 5"])
+    }
+
+    @Test func `the pause grows with the losses of a minute`() {
+        var story = Story.serving()
+        _ = story.happens(.lost(worker: 1, how: "signal 9"))
+        for worker in 2...4 {
+            let actions = story.plan.decide(.lost(worker: worker, how: "signal 4"), at: .zero)
+            guard case .wait(let next, let pause)? = actions.last, actions.count == 2 else {
+                Issue.record("\(actions)")
+                return
+            }
+            #expect(next == worker + 1 && pause == .seconds(worker))
+            _ = story.happens(.due(worker: worker + 1))
+        }
+    }
+
+    @Test func `a mount that no other can take over is gone before the pause`() {
+        var story = Story.serving(isResumable: false)
+        let actions = story.happens(.lost(worker: 1, how: "signal 9"))
+        #expect(actions == ["tell", "letGo", "removeMount", "start 2"])
+        #expect(story.hears(2, .standsBy(format: "1")) == ["handOver 2"])
+        #expect(story.hears(2, .mounted(isResumable: false)) == [])
+        let again = story.happens(.lost(worker: 2, how: "signal 9"))
+        #expect(again == ["tell", "letGo", "removeMount", "wait 3"])
     }
 
     @Test(arguments: [false, true])

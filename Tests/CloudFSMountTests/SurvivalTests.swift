@@ -427,16 +427,21 @@ struct SurvivalTests {
         }
     }
 
-    @Test func `a drive whose worker dies while its program is being written goes on`()
-        async throws
-    {
+    @Test(arguments: [
+        ("#!/bin/sh\\nexit 3\\n", "the drive's next worker ended with status 3; it is"),
+        ("half an ELF", "the drive's worker cannot be started: Exec format error; it is"),
+    ])
+    func `a drive whose worker dies while its program is being written goes on`(
+        file: String,
+        reason: String
+    ) async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
             let said = try await Self.run(
                 """
                 # From then on the supervisor takes the drive for usable.
                 until cloudfs restart "$DRIVE" > /dev/null 2>&1; do sleep 0.05; done
                 ln $run/cloudfs-mount $run/whole
-                put 'half an ELF'
+                put '\(file)'
                 kill -KILL $(cat /proc/$daemon/task/*/children) || :
                 until grep -q 'it is tried again' $run/log; do sleep 0.05; done
                 mv $run/whole $run/cloudfs-mount
@@ -446,7 +451,7 @@ struct SurvivalTests {
             )
             #expect(said == "text")
             let log = Shell.text(of: "\(drive.folder)/run/log")
-            #expect(log.contains("the drive's worker cannot be started: Exec format error; it is"))
+            #expect(log.contains(reason), "\(log)")
         }
     }
 

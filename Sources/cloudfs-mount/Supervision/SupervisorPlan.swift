@@ -227,15 +227,30 @@ struct SupervisorPlan {
                 return removal() + [.exit(status: 1, CloudFSError(.internalFailure, sentence))]
             }
             purpose = .serving
-            return replace("the drive's worker ended with \(how)", now)
+            let reason = "the drive's worker ended with \(how)"
+            return lost.isReady ? replace(reason, now) : tryLater(reason, now)
         }
     }
 
-    /// Starts another worker, unless they crash over and over.
+    /// Starts another worker in place of one that served, unless they crash over and over.
     private mutating func replace(_ reason: String, _ now: Duration) -> [Action] {
         if let last = giveUpIfEnough(reason, now) { return last }
         let actions: [Action] = [.tell("\(reason); another one takes over")]
         return actions + (mount == .resumable ? [] : removal()) + start(within: Self.longestAbsence)
+    }
+
+    /// Has another worker started after a pause, as the last one came to nothing.
+    ///
+    /// What it lacked, a thread, memory or a program file that is just being written, may be there
+    /// a little later. Tried again at once, all tries would be over within a second.
+    private mutating func tryLater(_ reason: String, _ now: Duration) -> [Action] {
+        if let last = giveUpIfEnough(reason, now) { return last }
+        count += 1
+        next = (count, false)
+        let pause = crashes.count
+        let removal = mount == .resumable ? [] : removal()
+        let sentence = "\(reason); it is tried again in \(pause) s"
+        return [.tell(sentence)] + removal + [.wait(worker: count, .seconds(pause))]
     }
 
     /// Counts a loss; what to do if it was the last that is borne.
@@ -253,7 +268,7 @@ struct SupervisorPlan {
             return [.exit(status: 1, CloudFSError(.internalFailure, sentence))]
         }
         guard purpose != .ending else { return removal() + [.exit(status: 1, nil)] }
-        return replace("the drive's next worker ended with \(how)", now)
+        return tryLater("the drive's next worker ended with \(how)", now)
     }
 
     /// Whoever asked for another worker hears why there is none.
@@ -264,22 +279,12 @@ struct SupervisorPlan {
     }
 
     /// A worker that could not be started.
-    ///
-    /// What it lacks, a thread or a program file that is just being written, may be there a little
-    /// later. Tried again at once, all tries would be over within a millisecond.
     private mutating func lack(_ worker: Int, _ error: CloudFSError, _ now: Duration) -> [Action] {
         guard next?.worker == worker else { return [] }
         next = nil
         if let serving { return keep(serving, error.message) }
         guard isAnnounced else { return [.exit(status: 1, error)] }
-        if let last = giveUpIfEnough(error.message, now) { return last }
-        count += 1
-        next = (count, false)
-        let pause = crashes.count
-        return [
-            .tell("\(error.message); it is tried again in \(pause) s"),
-            .wait(worker: count, .seconds(pause)),
-        ]
+        return tryLater(error.message, now)
     }
 
     private func startLate(_ worker: Int) -> [Action] {
