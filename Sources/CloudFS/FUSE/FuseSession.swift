@@ -18,8 +18,7 @@ enum SessionEnd: Sendable, Equatable {
 
 /// One mounted drive: libfuse's session, its threads and its notifier.
 ///
-/// `init`, then `mount()`, then `run()`. No thread exists before `run()`, so a program can become
-/// a daemon between `mount()` and `run()`.
+/// `init`, then `mount()`, then `run()`, which begins all threads but the one of `RequestLedger`.
 final class FuseSession: Sendable {
     private struct State {
         enum Phase { case new, mounted, running, over }

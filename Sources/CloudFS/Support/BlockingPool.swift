@@ -10,6 +10,8 @@ public final class BlockingPool: Sendable {
     /// Sees to it that a piece of work is run, soon and once.
     typealias Runner = @Sendable (_ work: @escaping @Sendable () -> Void) -> Void
 
+    /// Makes a pool with one thread, to which more come when they are needed.
+    ///
     /// - Parameters:
     ///   - name: Shown as the threads' name.
     ///   - width: How many pieces of work run at once; the others wait in order.

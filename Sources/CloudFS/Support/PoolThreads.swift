@@ -3,7 +3,10 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// The threads of a pool, made when they are first needed, and the work that waits for one.
+/// The threads of a pool, and the work that waits for one.
+///
+/// The first is there from the beginning, the others are made when they are needed: while the
+/// system has no thread left, work is done more slowly, and no process has to end for it.
 final class PoolThreads: Sendable {
     /// Who takes what was added; whoever works already does so later.
     private enum Help {
@@ -21,9 +24,9 @@ final class PoolThreads: Sendable {
     private struct State {
         let width: Int
         var waiting: Deque<@Sendable () -> Void> = []
-        var threads = 0
-        /// How many threads rest that nobody is waking.
-        var idle = 0
+        var threads = 1
+        /// How many threads rest that nobody is waking; the first one begins so.
+        var idle = 1
         var hasEnded = false
 
         mutating func add(_ work: @escaping @Sendable () -> Void) -> Help {
@@ -48,11 +51,13 @@ final class PoolThreads: Sendable {
     /// Starts a thread, or tells the number of the error.
     typealias Starter = @Sendable (_ body: @escaping @Sendable () -> Void) -> Int32
 
-    private let name: String
     private let start: Starter
     private let state: Mutex<State>
     private let wakeUp = DispatchSemaphore(value: 0)
 
+    /// Makes a pool, which its owner has to end; without a first thread the process ends and says
+    /// so.
+    ///
     /// - Parameters:
     ///   - name: Shown by tools.
     ///   - width: At most so many threads.
@@ -64,9 +69,15 @@ final class PoolThreads: Sendable {
     }
 
     init(name: String, width: Int, start: @escaping Starter) {
-        self.name = name
         self.start = start
         state = Mutex(State(width: width))
+        let result = start { [self] in
+            wakeUp.wait()
+            serve()
+        }
+        guard result == 0 else {
+            fatalError("no thread for \(name): \(String(cString: strerror(result)))")
+        }
     }
 
     /// Has `work` done by one of the threads; what was added first begins first.
@@ -80,18 +91,8 @@ final class PoolThreads: Sendable {
 
     /// Adds a thread, unless the system has none left: then those that are here do the work, and
     /// the next piece that is added tries again.
-    ///
-    /// Without any the process ends and says so.
     private func addThread() {
-        let result = start { [self] in serve() }
-        guard result != 0 else { return }
-        let rest = state.withLock { state in
-            state.threads -= 1
-            return state.threads
-        }
-        guard rest > 0 else {
-            fatalError("no thread for \(name): \(String(cString: strerror(result)))")
-        }
+        if start({ [self] in serve() }) != 0 { state.withLock { $0.threads -= 1 } }
     }
 
     /// The threads end when no work is left.

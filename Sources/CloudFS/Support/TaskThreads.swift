@@ -32,16 +32,17 @@ private struct TaskExecutors: ExecutorFactory {
 
 /// One queue, and as many threads as there are processors, for tasks do not block.
 private final class PooledExecutor: TaskExecutor, SchedulingExecutor {
-    private let threads = PoolThreads(
-        name: "cloudfs-tasks",
-        width: max(2, ProcessInfo.processInfo.activeProcessorCount),
-        stackSize: OwnThread.usualStackSize
-    )
+    private let threads: PoolThreads
     private let clock: TimerThread<UnownedJob>
 
     init?() {
         guard let clock = TimerThread<UnownedJob>() else { return nil }
         self.clock = clock
+        threads = PoolThreads(
+            name: "cloudfs-tasks",
+            width: max(2, ProcessInfo.processInfo.activeProcessorCount),
+            stackSize: OwnThread.usualStackSize
+        )
         clock.start("cloudfs-clock") { [weak self] in self?.enqueue($0) }
     }
 

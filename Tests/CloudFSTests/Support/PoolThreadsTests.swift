@@ -76,7 +76,7 @@ import Testing
                 count += 1
                 return count
             }
-            // The second and the third are refused.
+            // The first is there before any work; the second and the third are refused.
             return number == 2 || number == 3 ? EAGAIN : OwnThread.attempt("pool-tests", body)
         }
         defer { threads.end() }
@@ -86,6 +86,39 @@ import Testing
         #expect(started.withLock { $0 } == 4)
         for _ in 0..<4 { mayEnd.signal() }
         done.wait()
+    }
+
+    @Test(.timeLimit(.minutes(5)))
+    func `the first thread is there from the beginning, and does all work if no other comes`() {
+        let started = Mutex(0)
+        let threads = PoolThreads(name: "pool-tests", width: 3) { body in
+            let number = started.withLock { count in
+                count += 1
+                return count
+            }
+            return number == 1 ? OwnThread.attempt("pool-tests", body) : EAGAIN
+        }
+        defer { threads.end() }
+        #expect(started.withLock { $0 } == 1)
+        let mayEnd = DispatchSemaphore(value: 0)
+        for _ in 1...2 {
+            let done = Self.add(5, to: threads, behind: mayEnd)
+            for _ in 0..<5 { mayEnd.signal() }
+            done.wait()
+        }
+    }
+
+    @Test(.timeLimit(.minutes(5)))
+    func `a pool that was never used ends`() {
+        let hasEnded = DispatchSemaphore(value: 0)
+        let threads = PoolThreads(name: "pool-tests", width: 3) { body in
+            OwnThread.attempt("pool-tests") {
+                body()
+                hasEnded.signal()
+            }
+        }
+        threads.end()
+        hasEnded.wait()
     }
 
     /// Adds pieces of work that each wait for a signal.
