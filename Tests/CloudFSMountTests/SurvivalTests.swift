@@ -290,6 +290,30 @@ struct SurvivalTests {
         }
     }
 
+    /// The drive, taken from its place, goes on for a program that stands in it.
+    @Test(.asRoot)
+    func `what was mounted in a drive's place stays when the drive ends`() async throws {
+        try await TestDrive.with { drive in
+            let holder = try drive.start("exec sleep 60")
+            try await eventually("a program stands in it") {
+                let folder = try? SystemCall.symlinkTarget("/proc/\(holder.pid)/cwd")
+                return folder == drive.path
+            }
+            try await drive.run(
+                """
+                cd /; umount -l "$DRIVE"
+                mount -t tmpfs other "$DRIVE"
+                echo other > "$DRIVE/file"
+                """
+            )
+            try await Self.killWorker(of: drive)
+            drive.mount.send(SIGTERM)
+            #expect(try await drive.mount.wait(within: .seconds(25)) == 0)
+            #expect(MountEntry.at(drive.path).map(\.type) == ["tmpfs"])
+            #expect(try await drive.run("cat \"$DRIVE/file\"; cd /; umount \"$DRIVE\"") == "other")
+        }
+    }
+
     /// A content file that the kernel keeps looks as if programs wrote it for ever.
     @Test func `a worker that dies during a close leaves nothing of the open file`() async throws {
         var options = TestMount.Options()

@@ -26,9 +26,7 @@ final class FuseSession: Sendable {
         var phase = Phase.new
         /// `nil` once libfuse's session is gone.
         var session: SharedPointer?
-        var mountpoint: Mountpoint?
-        /// Which file system is ours, of those that may be mounted at the same place.
-        var device: String?
+        var mount: OwnMount?
         /// The thread that waits for the end of libfuse's workers, while it does.
         var loop: pthread_t?
         var isLeaving = false
@@ -93,9 +91,9 @@ final class FuseSession: Sendable {
     }
 
     deinit {
-        let (session, mountpoint) = state.withLock { ($0.session, $0.mountpoint) }
+        let (session, mount) = state.withLock { ($0.session, $0.mount) }
         guard let session else { return }
-        if let mountpoint { _ = mountpoint.unmount(lazily: true) }
+        if let mount, isOurs(mount) { _ = mount.mountpoint.unmount(lazily: true) }
         Self.destroy(session, context)
     }
 
@@ -109,9 +107,10 @@ final class FuseSession: Sendable {
         }
         guard let device = connection.device else { return try begin(session) }
         let mountpoint = Mountpoint(mounted: options.mountpoint)
-        try context.kernel.install(in: session.raw, device: device)
+        let mount = OwnMount(mountpoint, number: connection.mount)
+        try context.kernel.install(in: session.raw, device: device, mount: mount)
         try context.kernel.greetAgain(session.raw)
-        try didMount(at: mountpoint)
+        didMount(mount)
     }
 
     private func begin(_ session: SharedPointer) throws(CloudFSError) {
@@ -121,20 +120,20 @@ final class FuseSession: Sendable {
             throw mountpoint.failure(FuseLog.takeLines())
         }
         do throws(CloudFSError) {
-            try context.kernel.install(in: session.raw, device: fuse_session_fd(session.raw))
-            try didMount(at: mountpoint)
+            let mount = try OwnMount(at: mountpoint)
+            let device = fuse_session_fd(session.raw)
+            try context.kernel.install(in: session.raw, device: device, mount: mount)
+            didMount(mount)
         } catch {
             _ = mountpoint.unmount(lazily: true)
             throw error
         }
     }
 
-    private func didMount(at mountpoint: Mountpoint) throws(CloudFSError) {
-        let device = try MountTable.top(at: mountpoint.path)?.device
+    private func didMount(_ mount: OwnMount) {
         state.withLock { state in
             state.phase = .mounted
-            state.mountpoint = mountpoint
-            state.device = device
+            state.mount = mount
         }
     }
 
@@ -181,15 +180,15 @@ final class FuseSession: Sendable {
     /// Returns at once; the work is done on a thread, because unmounting writes back what
     /// programs have mapped. Calling it again does nothing.
     func unmount() {
-        let mountpoint = state.withLock { state -> Mountpoint? in
+        let mount = state.withLock { state -> OwnMount? in
             guard !state.isLeaving, state.phase == .mounted || state.phase == .running else {
                 return nil
             }
             state.isLeaving = true
-            return state.mountpoint
+            return state.mount
         }
-        guard let mountpoint else { return }
-        OwnThread.start("cloudfs-unmount") { self.leave(mountpoint) }
+        guard let mount else { return }
+        OwnThread.start("cloudfs-unmount") { self.leave(mount) }
     }
 
     // MARK: - The mount of an earlier worker
@@ -242,15 +241,15 @@ final class FuseSession: Sendable {
 
     /// Why the loop ended; a mount that is still there answers nobody any more and is taken away.
     private func leftOver() -> SessionEnd {
-        let (isLeaving, mountpoint) = state.withLock { ($0.isLeaving, $0.mountpoint) }
-        guard let mountpoint, isOurs(mountpoint) else {
+        let (isLeaving, mount) = state.withLock { ($0.isLeaving, $0.mount) }
+        guard let mount, isOurs(mount) else {
             return isLeaving ? .unmounted : .unmountedOutside
         }
-        let number = mountpoint.unmount(lazily: true)
+        let number = mount.mountpoint.unmount(lazily: true)
         if number != 0 {
             logger.warning(
                 "The dead drive could not be unmounted; run 'fusermount3 -u' on it.",
-                metadata: ["path": "\(mountpoint.path)"]
+                metadata: ["path": "\(mount.mountpoint.path)"]
             )
         }
         return isLeaving ? .unmounted : .aborted
@@ -282,8 +281,9 @@ final class FuseSession: Sendable {
 
     // MARK: - Unmounting
 
-    private func leave(_ mountpoint: Mountpoint) {
-        if isOurs(mountpoint), mountpoint.unmount(lazily: false) != 0, isOurs(mountpoint) {
+    private func leave(_ mount: OwnMount) {
+        let mountpoint = mount.mountpoint
+        if isOurs(mount), mountpoint.unmount(lazily: false) != 0, isOurs(mount) {
             logger.info(
                 "Programs still use the drive; it is taken from them.",
                 metadata: ["path": "\(mountpoint.path)"]
@@ -326,11 +326,10 @@ final class FuseSession: Sendable {
         }
     }
 
-    private func isOurs(_ mountpoint: Mountpoint) -> Bool {
-        let device = state.withLock { $0.device }
+    /// Whether what is on top at the drive's place is the drive.
+    private func isOurs(_ mount: OwnMount) -> Bool {
         do throws(CloudFSError) {
-            guard let top = try MountTable.top(at: mountpoint.path) else { return false }
-            return top.device == device
+            return try mount.isOnTop()
         } catch {
             logger.warning("\(error)")
             return false

@@ -33,16 +33,19 @@ struct Greeting: Sendable, BitwiseCopyable {
     let nonce: UInt64
     /// When the drive was mounted, in nanoseconds since 1970.
     let since: Int64
+    /// The kernel's number of the mount's file system; 0 if it is not known.
+    let mount: UInt64
     /// How many workers the connection had before.
     var worker: UInt32 = 0
     private let request: Message
     private let reply: Message
 
     /// - Returns: `nil` for messages that are longer than any known.
-    init?(nonce: UInt64, since: Timestamp, request: [UInt8], reply: [UInt8]) {
+    init?(nonce: UInt64, since: Timestamp, mount: UInt64, request: [UInt8], reply: [UInt8]) {
         guard let request = Message(request), let reply = Message(reply) else { return nil }
         self.nonce = nonce
         self.since = since.nanoseconds
+        self.mount = mount
         self.request = request
         self.reply = reply
     }
@@ -66,6 +69,9 @@ struct KeptConnection: Sendable {
     var since: Timestamp? {
         (greetings.slots.first?.record.since).map { Timestamp(nanoseconds: $0) }
     }
+
+    /// The kernel's number of the mount's file system; what is in its place now may be another.
+    var mount: UInt64? { greetings.slots.first?.record.mount }
 
     /// How many workers the mount had before.
     var worker: UInt32 { greetings.slots.first?.record.worker ?? 0 }

@@ -61,6 +61,8 @@ final class KernelProtocol: Sendable {
 
     private struct State {
         var hello: Hello?
+        /// The kernel's number of the mount's file system, kept for the next worker.
+        var mount: UInt64 = 0
         /// What an earlier worker agreed on, which this one has to say again.
         var agreed: [UInt8]?
         /// Whether it did.
@@ -104,7 +106,12 @@ final class KernelProtocol: Sendable {
     /// Puts itself between libfuse and the kernel; to be called when the session is mounted.
     ///
     /// The session's user data is its `SessionContext`.
-    func install(in session: OpaquePointer, device: Int32) throws(CloudFSError) {
+    func install(
+        in session: OpaquePointer,
+        device: Int32,
+        mount: OwnMount
+    ) throws(CloudFSError) {
+        state.withLock { $0.mount = mount.number ?? 0 }
         if passthrough.isWanted {
             passthrough.end(because: "the kernel does not offer it; Linux 6.9 and later do")
         }
@@ -351,6 +358,7 @@ final class KernelProtocol: Sendable {
             let greeting = Greeting(
                 nonce: nonce,
                 since: Clocks.system.now(),
+                mount: state.withLock { $0.mount },
                 request: agreement.request,
                 reply: agreement.reply
             )

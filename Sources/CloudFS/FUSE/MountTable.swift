@@ -9,6 +9,12 @@ struct MountRecord: Sendable, Equatable {
     var mountpoint: String
     /// Like `fuse.cloudfs`.
     var type: String
+
+    /// The device as one number; `nil` for what is none.
+    var number: UInt64? {
+        let parts = device.split(separator: ":").compactMap { UInt32($0) }
+        return parts.count == 2 ? UInt64(parts[0]) << 32 | UInt64(parts[1]) : nil
+    }
 }
 
 /// What is mounted in this mount namespace.

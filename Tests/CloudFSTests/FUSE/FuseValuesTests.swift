@@ -202,9 +202,31 @@ import Testing
         )
     }
 
+    @Test(
+        arguments: [
+            ("0:42", 42), ("8:1", 8 << 32 | 1), ("0:4294967295", 0xffff_ffff), ("0", nil),
+            ("0:4294967296", nil), ("a:1", nil), ("", nil),
+        ] as [(String, UInt64?)]
+    )
+    func `a device is one number`(device: String, number: UInt64?) {
+        let record = MountRecord(device: device, root: "/", mountpoint: "/", type: "tmpfs")
+        #expect(record.number == number)
+    }
+
     @Test func `the root is mounted, a made-up folder is not`() throws {
         #expect(try MountTable.top(at: "/") != nil)
         #expect(try MountTable.top(at: "/no/such/folder") == nil)
+    }
+}
+
+@Suite struct OwnMountTests {
+    @Test func `what is mounted at its place is a drive's own only if it is that drive`() throws {
+        let root = try #require(try MountTable.top(at: "/"))
+        // The same file system, as it would be with a number that was given again.
+        let other = OwnMount(Mountpoint(mounted: "/"), number: root.number)
+        #expect(try !other.isOnTop())
+        #expect(try !OwnMount(at: Mountpoint(mounted: "/")).isOnTop())
+        #expect(try !OwnMount(Mountpoint(mounted: "/no/such/folder"), number: 1).isOnTop())
     }
 }
 
