@@ -1,5 +1,6 @@
 import CloudFSTestSupport
 import Foundation
+import Glibc
 import Testing
 
 /// What runs out, and what a drive does then.
@@ -347,6 +348,36 @@ struct FullDiskTests {
                 within: .seconds(120)
             )
             #expect(try await drive.names().count == 10_000)
+        }
+    }
+
+    @Test func `a drive whose daemon has no descriptor left is unmounted when it ends`()
+        async throws
+    {
+        try await TestDrive.with { drive in
+            let worker = try #require(drive.mount.worker)
+            _ = try drive.start(
+                """
+                exec python3 -c 'import errno, os, resource, time
+                resource.prlimit(\(worker), resource.RLIMIT_NOFILE, (200, 200))
+                files = []
+                while True:
+                    try:
+                        files.append(os.open(str(len(files)), os.O_CREAT | os.O_RDWR))
+                    except OSError as error:
+                        if error.errno == errno.EMFILE:
+                            open(os.environ["SCRATCH"] + "/full", "w").close()
+                        time.sleep(0.005)'
+                """
+            )
+            let sign = "\(drive.folder)/run/full"
+            try await eventually("there is none left", within: .seconds(20)) {
+                access(sign, F_OK) == 0
+            }
+            drive.mount.send(SIGTERM)
+            #expect(try await drive.mount.wait(within: .seconds(40)) == 0)
+            #expect(MountEntry.at(drive.path).isEmpty)
+            #expect(!drive.mount.logText.contains("mounted elsewhere too"))
         }
     }
 

@@ -107,7 +107,7 @@ final class FuseSession: Sendable {
         }
         guard let device = connection.device else { return try begin(session) }
         let mountpoint = Mountpoint(mounted: options.mountpoint)
-        let mount = OwnMount(mountpoint, number: connection.mount)
+        let mount = try OwnMount(mountpoint, number: connection.mount)
         try context.kernel.install(in: session.raw, device: device, mount: mount)
         try context.kernel.greetAgain(session.raw)
         didMount(mount)

@@ -25,7 +25,7 @@ enum MountTable {
     ///
     /// - Throws: `internalFailure` if the kernel does not tell.
     static func top(at mountpoint: String) throws(CloudFSError) -> MountRecord? {
-        try parse(read()).last { $0.mountpoint == mountpoint }
+        try OpenMountTable().top(at: mountpoint)
     }
 
     /// Everywhere that the file system at `mountpoint` can be seen, that place first.
@@ -83,16 +83,42 @@ enum MountTable {
         return String(decoding: result, as: UTF8.self)
     }
 
-    private static func read() throws(CloudFSError) -> String {
+    private static func read() throws(CloudFSError) -> String { try OpenMountTable().text() }
+}
+
+/// The table of mounts held open, so that it can be read when no descriptor is left.
+final class OpenMountTable: Sendable {
+    private let descriptor: Int32
+
+    /// - Throws: `internalFailure` if it cannot be opened.
+    init() throws(CloudFSError) {
         let descriptor = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw failure(Glibc.errno) }
-        defer { close(descriptor) }
+        guard descriptor >= 0 else { throw Self.failure(Glibc.errno) }
+        self.descriptor = descriptor
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// What is mounted now at exactly `mountpoint`; if several are, the one on top.
+    ///
+    /// - Throws: `internalFailure` if the kernel does not tell.
+    func top(at mountpoint: String) throws(CloudFSError) -> MountRecord? {
+        try MountTable.parse(text()).last { $0.mountpoint == mountpoint }
+    }
+
+    /// The table as it is now.
+    ///
+    /// - Throws: `internalFailure` if the kernel does not tell.
+    func text() throws(CloudFSError) -> String {
+        defer { withExtendedLifetime(self) {} }
         var bytes: [UInt8] = []
         var part = [UInt8](repeating: 0, count: 65_536)
         while true {
-            let count = Glibc.read(descriptor, &part, part.count)
+            let count = pread(descriptor, &part, part.count, off_t(bytes.count))
             if count < 0, Glibc.errno == EINTR { continue }
-            guard count >= 0 else { throw failure(Glibc.errno) }
+            guard count >= 0 else { throw Self.failure(Glibc.errno) }
             if count == 0 { return String(decoding: bytes, as: UTF8.self) }
             bytes += part[..<count]
         }

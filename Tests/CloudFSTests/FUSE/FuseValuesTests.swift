@@ -217,13 +217,19 @@ import Testing
         #expect(try MountTable.top(at: "/") != nil)
         #expect(try MountTable.top(at: "/no/such/folder") == nil)
     }
+
+    @Test func `a table that is open is read from its beginning each time`() throws {
+        let table = try OpenMountTable()
+        for _ in 1...2 { #expect(try table.top(at: "/") == MountTable.top(at: "/")) }
+        #expect(try table.top(at: "/") != nil)
+    }
 }
 
 @Suite struct OwnMountTests {
     @Test func `what is mounted at its place is a drive's own only if it is that drive`() throws {
         let root = try #require(try MountTable.top(at: "/"))
         // The same file system, as it would be with a number that was given again.
-        let other = OwnMount(Mountpoint(mounted: "/"), number: root.number)
+        let other = try OwnMount(Mountpoint(mounted: "/"), number: root.number)
         #expect(try !other.isOnTop())
         #expect(try !OwnMount(at: Mountpoint(mounted: "/")).isOnTop())
         #expect(try !OwnMount(Mountpoint(mounted: "/no/such/folder"), number: 1).isOnTop())
