@@ -85,6 +85,21 @@ struct MountingTests {
         }
     }
 
+    @Test func `a second SIGINT ends it at once, and nothing is lost`() async throws {
+        try await TestDrive.with(["--upload-limit", "2KB"]) { drive in
+            try await drive.run("head -c 2M /dev/urandom > large; cp large \"$SCRATCH\"")
+            drive.mount.send(SIGINT)
+            try await eventually("it is unmounted") { MountEntry.at(drive.path).isEmpty }
+            drive.mount.send(SIGINT)
+            #expect(try await drive.mount.wait(within: .seconds(5)) == 128 + SIGINT)
+            #expect(drive.mount.logText.contains("ending at once; what is queued"))
+            #expect(!drive.mount.logText.contains("cannot be detached"))
+            let again = try await drive.again([])
+            try await again.drain()
+            try await again.run("cmp \"$SCRATCH/large\" \"$CLOUD/large\"")
+        }
+    }
+
     @Test func `fusermount3 -u ends it cleanly`() async throws {
         try await TestDrive.with { drive in
             try await drive.write("late", "text")

@@ -310,6 +310,17 @@ import Testing
         #expect(other.happens(.signalled(SIGTERM)) == ["kill 2", "letGo", "removeMount", "exit 0"])
     }
 
+    @Test(arguments: [false, true])
+    func `a worker that ends at once leaves its mount to the supervisor`(isOver: Bool) {
+        var story = Story.serving()
+        #expect(story.happens(.signalled(SIGINT)) == ["order 1"])
+        if isOver { #expect(story.hears(1, .over) == ["letGo"]) }
+        #expect(story.happens(.signalled(SIGINT)) == ["order 1"])
+        #expect(story.hears(1, .ended(status: 130)) == [])
+        let last = story.happens(.lost(worker: 1, how: "status 130"))
+        #expect(last == (isOver ? [] : ["letGo", "removeMount"]) + ["exit 130"])
+    }
+
     @Test func `a worker that ends before it had the mount leaves none behind`() {
         var story = Story.serving()
         _ = story.happens(.lost(worker: 1, how: "signal 9"))

@@ -102,16 +102,14 @@ extension MountConfiguration.Checks {
         // Where the kernel's files for that are not mounted, root can say it so.
         let isForced =
             try !abort(path) && geteuid() == 0
-            && umount2(path, Int32(MNT_FORCE) | Int32(MNT_DETACH)) == 0
+            && umount2(path, Int32(MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW)) == 0
         if !isForced { try detach(path) }
     }
 
-    /// Takes the mount at `path` out of sight, whatever state it is in.
-    ///
-    /// - Throws: `internalFailure` with the reason and what to do by hand.
-    package static func detach(_ path: String) throws(CloudFSError) {
+    /// Takes what is mounted at `path` itself out of sight: a link leads to what is another's.
+    private static func detach(_ path: String) throws(CloudFSError) {
         if geteuid() == 0 {
-            guard umount2(path, Int32(MNT_DETACH)) != 0 else { return }
+            guard umount2(path, Int32(MNT_DETACH | UMOUNT_NOFOLLOW)) != 0 else { return }
             throw CloudFSError(
                 .internalFailure,
                 "the mount at \(path) cannot be detached: \(text(errno)); "

@@ -98,7 +98,7 @@ struct Worker {
                 return 0
             case .ordered(let signal):
                 guard !isEnding else {
-                    if signal == SIGINT { abandon(configuration.mountpoint) }
+                    if signal == SIGINT { abandon() }
                     break
                 }
                 isEnding = true
@@ -148,13 +148,9 @@ struct Worker {
     /// Ends at once.
     ///
     /// Nothing is lost: everything acknowledged is in the catalog and the content store already.
-    private func abandon(_ mountpoint: String) -> Never {
+    /// A mount that is still there is for the supervisor to take away, which knows of it.
+    private func abandon() -> Never {
         Output.line("ending at once; what is queued will be uploaded at the next mount")
-        do throws(CloudFSError) {
-            try MountConfiguration.Checks.detach(mountpoint)
-        } catch {
-            Output.line(error.message)
-        }
         supervisor.send(.ended(status: 128 + SIGINT))
         _exit(128 + SIGINT)
     }
