@@ -18,7 +18,7 @@ enum SessionEnd: Sendable, Equatable {
 
 /// One mounted drive: libfuse's session, its threads and its notifier.
 ///
-/// `init`, then `mount()`, then `run()`, which begins all threads but the one of `RequestLedger`.
+/// `init`, then `mount()`, then `run()`, which begins the threads that speak with the kernel.
 final class FuseSession: Sendable {
     private struct State {
         enum Phase { case new, mounted, running, over }
@@ -47,6 +47,8 @@ final class FuseSession: Sendable {
     private let changes: ChangeHub
     private let logger: Logger
     private let state = Mutex(State())
+    /// Its one thread is there from the beginning: a drive must end also while there is no other.
+    private let unmounting = BlockingPool(name: "cloudfs-unmount", width: 1)
     /// Signalled once.
     private let loopEnd = DispatchSemaphore(value: 0)
 
@@ -188,7 +190,7 @@ final class FuseSession: Sendable {
             return state.mount
         }
         guard let mount else { return }
-        OwnThread.start("cloudfs-unmount") { self.leave(mount) }
+        unmounting.start { self.leave(mount) }
     }
 
     // MARK: - The mount of an earlier worker
