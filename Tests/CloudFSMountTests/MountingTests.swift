@@ -134,6 +134,24 @@ struct MountingTests {
         }
     }
 
+    /// Nobody heard of its mount, as the kernel has said nothing yet.
+    @Test func `a daemon that dies when it has just mounted leaves no mount`() async throws {
+        try await TestDrive.with(prepare: Filling { try $0.write("a", "1") }) { drive in
+            try await drive.mount.stop()
+            drive.mount.change(environment: ["CLOUDFS_FAULTS": "mount.made=crash"])
+            let failure = await #expect(throws: TestMount.NotReady.self) {
+                _ = try await drive.again()
+            }
+            #expect(failure?.status == 1)
+            let log = failure?.log ?? ""
+            #expect(log.contains("the fault point mount.made is reached"))
+            #expect(log.contains("before the drive was usable"))
+            #expect(MountEntry.at(drive.path).isEmpty)
+            drive.mount.change(environment: [:])
+            #expect(try await drive.again().text("a") == "1")
+        }
+    }
+
     /// As a container does that was started meanwhile.
     @Test(.asRoot)
     func `it ends although another namespace has a copy of its mount`() async throws {

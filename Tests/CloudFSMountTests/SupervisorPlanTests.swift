@@ -72,11 +72,31 @@ import Testing
         _ = story.happens(.began)
         _ = story.hears(1, .standsBy(format: "1"))
         #expect(story.hears(1, .failed(CloudFSError(.denied, "no"))) == [])
-        #expect(story.happens(.lost(worker: 1, how: "status 1")) == ["exit 1"])
+        let actions = story.happens(.lost(worker: 1, how: "status 1"))
+        #expect(actions == ["removeDeadMount", "exit 1"])
 
         var other = Story()
         _ = other.happens(.began)
         #expect(other.happens(.lost(worker: 1, how: "signal 11")) == ["exit 1"])
+    }
+
+    /// It may have mounted the drive, and not yet heard from the kernel.
+    @Test func `one that is lost with the order to mount leaves no dead mount`() {
+        var story = Story()
+        _ = story.happens(.began)
+        #expect(story.hears(1, .standsBy(format: "1")) == ["handOver 1"])
+        var ending = story
+        let lost = story.happens(.lost(worker: 1, how: "signal 9"))
+        #expect(lost == ["removeDeadMount", "exit 1"])
+        #expect(ending.happens(.signalled(SIGTERM)) == ["order 1"])
+        let ended = ending.happens(.lost(worker: 1, how: "signal 9"))
+        #expect(ended == ["removeDeadMount", "exit 1"])
+
+        var later = Story.serving(isResumable: false)
+        _ = later.happens(.lost(worker: 1, how: "signal 9"))
+        #expect(later.hears(2, .standsBy(format: "1")) == ["handOver 2"])
+        let again = later.happens(.lost(worker: 2, how: "signal 9"))
+        #expect(again == ["tell", "removeDeadMount", "wait 3"])
     }
 
     @Test func `the fifth crash within a minute is the last`() {
@@ -293,7 +313,8 @@ import Testing
         #expect(actions == ["tell", "letGo", "removeMount", "start 3"])
         _ = story.hears(3, .standsBy(format: "1"))
         _ = story.hears(3, .failed(error))
-        #expect(story.happens(.lost(worker: 3, how: "status 1")) == ["exit 1"])
+        let last = story.happens(.lost(worker: 3, how: "status 1"))
+        #expect(last == ["removeDeadMount", "exit 1"])
     }
 
     @Test func `signals are passed on, and end a drive that nobody serves`() {

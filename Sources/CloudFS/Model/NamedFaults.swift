@@ -78,6 +78,8 @@ extension FaultPoint {
     static let recoverySettled = FaultPoint("recovery.settled")
     /// Orphans are erased; what they leave is not unlinked.
     static let recoveryErased = FaultPoint("recovery.erased")
+    /// The drive is mounted; nobody answers the kernel.
+    static let mountMade = FaultPoint("mount.made")
 
     /// All of them.
     static let named: [FaultPoint] = [
@@ -86,7 +88,7 @@ extension FaultPoint {
         hydrateFlushed, hydrateStored, evictDropped, packagePacked, packageUnpacked,
         uploadSnapshot, uploadStaged, uploadSent, uploadStored,
         createSent, moveSent, metadataSent, deleteSent, applyPage, applyContent, notifyTaken,
-        recoverySettled, recoveryErased,
+        recoverySettled, recoveryErased, mountMade,
     ]
 
     /// What a program asked for is done, and it is about to hear of it: `answer.mkdir` and such.

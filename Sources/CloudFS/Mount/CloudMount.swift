@@ -91,6 +91,7 @@ public final class CloudMount: Sendable {
             whenReady: { reachable.finish(.success(())) }
         )
         try session.mount()
+        try await FaultPoint.mountMade.passInTask()
         let serving = Task { await Self.serve(session, ready) }
         state.withLock { state in
             state.session = session

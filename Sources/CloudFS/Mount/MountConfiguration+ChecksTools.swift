@@ -38,16 +38,18 @@ extension MountConfiguration.Checks {
     /// Whether the daemon of the mount at `path` is gone; one that merely hangs is alive.
     ///
     /// `statvfs`, because the kernel answers `stat` of a root it knows by itself. A daemon that is
-    /// stopped never answers, so a thread of its own bears the wait.
+    /// stopped never answers, so a thread of its own bears the wait; without one nothing is heard.
     package static func signOfLife(_ path: String) -> SignOfLife {
         let answer = Answer()
-        OwnThread.start("cloudfs-asker") {
+        let result = OwnThread.attempt("cloudfs-asker") {
             var status = statvfs()
             let reason = statvfs(path, &status) == 0 ? 0 : errno
             answer.reason.withLock { $0 = reason }
             answer.isThere.signal()
         }
-        guard answer.isThere.wait(timeout: .now() + 3) == .success else { return .silence }
+        guard result == 0, answer.isThere.wait(timeout: .now() + 3) == .success else {
+            return .silence
+        }
         // The other one is said to who waits for an answer in that moment.
         let isCut = [ENOTCONN, ECONNABORTED].contains(answer.reason.withLock { $0 })
         return isCut ? .death : .answer

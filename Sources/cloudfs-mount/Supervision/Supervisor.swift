@@ -110,6 +110,7 @@ final class Supervisor: Sendable {
         case .stopping(let reason): notifier.stopping(reason)
         case .letGo: letGo()
         case .removeMount: removeMount()
+        case .removeDeadMount: removeMount(onlyIfDead: true)
         case .exit: break
         }
     }
@@ -174,14 +175,15 @@ final class Supervisor: Sendable {
         if let device { close(device) }
     }
 
-    private func removeMount() {
+    /// - Parameter onlyIfDead: Leaves a drive alone that answers, for it is another daemon's.
+    private func removeMount(onlyIfDead: Bool = false) {
+        let path = configuration.mountpoint
         do throws(CloudFSError) {
-            let mounts = try MountConfiguration.MountTable.current()
-            guard
-                mounts.mount(at: configuration.mountpoint)?.type
-                    == MountConfiguration.MountTable.driveType
+            let mount = try MountConfiguration.MountTable.current().mount(at: path)
+            guard mount?.type == MountConfiguration.MountTable.driveType,
+                !onlyIfDead || MountConfiguration.Checks.signOfLife(path) == .death
             else { return }
-            try MountConfiguration.Checks.remove(configuration.mountpoint)
+            try MountConfiguration.Checks.remove(path)
         } catch {
             say(error.message)
         }

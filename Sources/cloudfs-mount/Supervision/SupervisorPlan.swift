@@ -39,6 +39,8 @@ struct SupervisorPlan {
         case letGo
         /// Take the mount away, whatever state it is in; nobody hangs on it afterwards.
         case removeMount
+        /// Take away a mount that nobody serves, if there is one.
+        case removeDeadMount
         case exit(status: Int32, CloudFSError?)
     }
 
@@ -54,6 +56,8 @@ struct SupervisorPlan {
 
     private enum Mount {
         case none
+        /// A worker has the order to mount, and did not say that kernel and drive agree.
+        case begun
         case resumable
         /// The kernel cannot send requests again: a next worker has to mount anew.
         case unresumable
@@ -159,6 +163,7 @@ struct SupervisorPlan {
         }
         format = nextFormat
         serving = Serving(worker: next.worker, hasAdopted: mount == .resumable)
+        if mount == .none { mount = .begun }
         self.next = nil
         return actions + [.handOver(worker: next.worker)]
     }
@@ -324,9 +329,12 @@ struct SupervisorPlan {
     }
 
     private mutating func removal() -> [Action] {
-        guard mount != .none else { return [] }
-        mount = .none
-        return [.letGo, .removeMount]
+        defer { mount = .none }
+        return switch mount {
+        case .none: []
+        case .begun: [.removeDeadMount]
+        case .resumable, .unresumable: [.letGo, .removeMount]
+        }
     }
 
     private static func failure(_ what: String) -> CloudFSError {

@@ -13,4 +13,4 @@ def names() -> list[str]:
 
 def is_at_start(point: str) -> bool:
     """Whether it is reached before the drive is usable, and then once."""
-    return point.startswith("recovery.")
+    return point.startswith(("recovery.", "mount."))
