@@ -253,9 +253,9 @@ struct SupervisorPlan {
         count += 1
         next = (count, false)
         let pause = crashes.count
-        let removal = mount == .resumable ? [] : removal()
-        let sentence = "\(reason); it is tried again in \(pause) s"
-        return [.tell(sentence)] + removal + [.wait(worker: count, .seconds(pause))]
+        var actions: [Action] = [.tell("\(reason); it is tried again in \(pause) s")]
+        if mount != .resumable { actions += removal() }
+        return actions + [.wait(worker: count, .seconds(pause))]
     }
 
     /// Counts a loss; what to do if it was the last that is borne.
