@@ -199,9 +199,9 @@ struct EmbeddedRaceTests {
             // After a change it is told as it was last seen.
             let last = try root.openItem(path).remoteItem(of: root.identity, mustRest: false)
             #expect(last?.size == 1)
-            do {
+            do throws(CloudFSError) {
                 _ = try await fixture.embedded.item(at: path)
-            } catch let error as CloudFSError {
+            } catch {
                 #expect(error.code == .lockHeld, "\(error)")
             }
         }
