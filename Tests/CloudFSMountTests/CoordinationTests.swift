@@ -496,6 +496,27 @@ struct CoordinationTests {
         }
     }
 
+    @Test func `a claim that is taken away while its file is brought here is not granted`()
+        async throws
+    {
+        let film = Filling { try $0.write("film", [UInt8](repeating: 1, count: 4_000_000)) }
+        try await TestDrive.with(["--download-limit", "50KB"], prepare: film) { drive in
+            let reader = try drive.start(
+                "exec cloudfs coordinate --read film -- touch ran",
+                output: "\(drive.folder)/run/reader"
+            )
+            var number: Int?
+            try await eventually("it is brought here") {
+                let list = try await drive.cloudfs(["claims"]).output
+                number = list.firstMatch(of: /(\d+) +holds/).flatMap { Int($0.1) }
+                return try await drive.fetched().count > 0 && number != nil
+            }
+            try await drive.mustDo(["claims", "--end", String(try #require(number))])
+            #expect(try await reader.wait(within: .seconds(10)) != 0)
+            #expect(try await !drive.exists("ran"))
+        }
+    }
+
     @Test func `claims and news are plain HTTP`() async throws {
         try await TestDrive.with(prepare: Self.document) { drive in
             let socket = try await drive.run(

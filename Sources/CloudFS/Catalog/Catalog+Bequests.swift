@@ -368,7 +368,7 @@ extension CatalogWriter {
             try setDocument(bequest.document, of: id)
         }
         try touch(id, at: now)
-        try markMetadataChanged(id, notBefore: now)
+        try markMetadataChanged(id, .all, notBefore: now)
         try execute("DELETE FROM bequest WHERE id = ?", [bequest.id])
         return true
     }

@@ -308,8 +308,8 @@ extension CatalogWriter {
     ///
     /// A folder keeps its own time: in the cloud it changes with everything that is sent there.
     /// The time of a file is that of its bytes, and newer ones keep theirs. What is shown already
-    /// is no change, of which anybody should hear or which the item's `ctime` should tell. Attributes
-    /// that may not be read there are as they were.
+    /// is no change, of which anybody should hear or which the item's `ctime` should tell.
+    /// Attributes that may not be read there are as they were.
     ///
     /// - Parameter isSame: Whether the bytes here are the cloud's, whatever is noted of them.
     /// - Parameter isReplaced: Whether they have just given way to the cloud's.
@@ -323,16 +323,23 @@ extension CatalogWriter {
         at now: Timestamp
     ) throws -> Bool {
         let record = try reader.existing(id)
-        guard !record.hasChangedMetadata else {
-            // Sent with these bytes, the time of older ones would make them pass for those.
-            if isReplaced {
-                try setMetadata(of: id, modified: remote.metadata.modified, at: now)
-            }
-            return try mergeAttributes(of: remote, for: id) || isReplaced
-        }
         let shown = record.item.metadata
         let keepsTime =
             record.item.kind == .folder || (record.hasChangedContent && !isSame)
+        let unsent = record.unsentFields
+        guard !record.hasChangedMetadata else {
+            // Sent with these bytes, the time of older ones would make them pass for those.
+            let takesTime =
+                isReplaced || !(unsent.contains(.modified) || keepsTime || remote.isSketch)
+            let takesMode = !(unsent.contains(.permissions) || remote.isSketch)
+            let time = takesTime ? remote.metadata.modified : shown.modified
+            let mode =
+                takesMode
+                ? remote.metadata.permissions | shown.permissions & ~0o777 : shown.permissions
+            let isOther = isReplaced || time != shown.modified || mode != shown.permissions
+            if isOther { try setMetadata(of: id, permissions: mode, modified: time, at: now) }
+            return try mergeAttributes(of: remote, for: id) || isOther
+        }
         let modified = keepsTime ? shown.modified : remote.metadata.modified
         // No cloud has more than these bits. A folder keeps its own; what is somebody else's file
         // by now must not.
@@ -368,7 +375,9 @@ extension CatalogWriter {
     /// Notes that the cloud has the metadata, unless they were changed after `moment`.
     func clearMetadataChanged(_ id: ItemID, unlessAfter moment: Timestamp) throws {
         try execute(
-            "UPDATE item SET metadata_changed = 0 WHERE id = ? AND changed <= ?",
+            """
+            UPDATE item SET metadata_changed = 0, unsent_fields = 0 WHERE id = ? AND changed <= ?
+            """,
             [id.rawValue, moment.nanoseconds]
         )
         // Nothing is left to be handed on to what only has the same bytes.

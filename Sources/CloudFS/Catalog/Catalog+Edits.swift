@@ -23,7 +23,7 @@ extension CatalogWriter {
             """,
             [id.rawValue]
         )
-        try setMetadataChanged(id)
+        try setMetadataChanged(id, .all)
     }
 
     /// Notes that the cloud has the attributes as they were when a request was made of them.
@@ -84,7 +84,7 @@ extension CatalogWriter {
             // Not sent yet, or the news of another change would undo it.
             try noteEditing(favorite, of: heir)
             try setEdited(favorite, of: heir, base: base)
-            try setMetadataChanged(heir)
+            try setMetadataChanged(heir, [])
             if value == nil { try removeAttribute(favorite, of: heir) }
         }
         if let value {

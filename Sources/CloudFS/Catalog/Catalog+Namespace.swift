@@ -266,13 +266,24 @@ extension CatalogWriter {
     }
 
     /// Notes that mode, times or attributes are newer than the base, and queues them.
-    func markMetadataChanged(_ id: ItemID, notBefore: Timestamp) throws {
-        try setMetadataChanged(id)
+    ///
+    /// - Parameter fields: What was set beside attributes.
+    func markMetadataChanged(
+        _ id: ItemID,
+        _ fields: UnsentFields,
+        notBefore: Timestamp
+    ) throws {
+        try setMetadataChanged(id, fields)
         try enqueue(id, notBefore: notBefore)
     }
 
     /// The same of an item that is being sent: its row keeps its time and its failures.
-    func setMetadataChanged(_ id: ItemID) throws {
-        try execute("UPDATE item SET metadata_changed = 1 WHERE id = ?", [id.rawValue])
+    func setMetadataChanged(_ id: ItemID, _ fields: UnsentFields) throws {
+        try execute(
+            """
+            UPDATE item SET metadata_changed = 1, unsent_fields = unsent_fields | ? WHERE id = ?
+            """,
+            [fields.rawValue, id.rawValue]
+        )
     }
 }

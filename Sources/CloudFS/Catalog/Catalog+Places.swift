@@ -157,9 +157,7 @@ extension CatalogWriter {
             try heir.item.metadata.permissions == old.item.metadata.permissions
             && reader.attributes(of: heir.id) == reader.attributes(of: old.id)
         // Else news of the version that it replaces would bring that one's back.
-        if !isSame {
-            try execute("UPDATE item SET metadata_changed = 1 WHERE id = ?", [heir.id.rawValue])
-        }
+        if !isSame { try setMetadataChanged(heir.id, .all) }
         return true
     }
 

@@ -56,6 +56,9 @@ enum CatalogSchema {
         migrator.registerMigration("15") { database in
             try database.execute(sql: fifteenth)
         }
+        migrator.registerMigration("16") { database in
+            try database.execute(sql: sixteenth)
+        }
         return migrator
     }
 
@@ -340,5 +343,11 @@ enum CatalogSchema {
     private static let fifteenth = """
         UPDATE outbox SET is_held = 0 WHERE is_held = 1;
         CREATE INDEX outbox_refused ON outbox(item) WHERE error_code = 'exists';
+        """
+
+    /// Which fields are unsent was not known: all of them.
+    private static let sixteenth = """
+        ALTER TABLE item ADD COLUMN unsent_fields INTEGER NOT NULL DEFAULT 0;
+        UPDATE item SET unsent_fields = 3 WHERE metadata_changed = 1;
         """
 }

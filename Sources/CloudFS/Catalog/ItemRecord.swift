@@ -7,6 +7,8 @@ struct ItemRecord: Sendable, Equatable {
     var localBytes: Int64
     /// Whether mode, owner, times or attributes are newer than the base.
     var hasChangedMetadata: Bool
+    /// Which of mode and time are, if so.
+    var unsentFields: UnsentFields
     /// For a folder: whether all children in the cloud are known here.
     var isListed: Bool
     /// Whether the whole content was asked for and is to be brought here.
@@ -36,10 +38,10 @@ struct ItemRecord: Sendable, Equatable {
         item.group_id, item.size, item.modified, item.changed, item.accessed, item.link_target,
         item.residency, item.cleanliness, item.policy, item.generation, item.local_bytes,
         item.metadata_changed, item.is_listed, item.is_wanted, item.lost_size, item.last_used,
-        item.is_package, item.package, item.tree_changes, item.packed_changes
+        item.is_package, item.package, item.tree_changes, item.packed_changes, item.unsent_fields
         """
 
-    static let columnCount = 26
+    static let columnCount = 27
 
     init(row: DatabaseRow) throws {
         guard let kind = ItemKind(rawValue: row[3]),
@@ -80,6 +82,7 @@ struct ItemRecord: Sendable, Equatable {
         lastUsed = Timestamp(nanoseconds: row[21])
         treeChanges = row[24]
         packedChanges = row[25]
+        unsentFields = UnsentFields(rawValue: row[26])
     }
 
     var id: ItemID { item.id }

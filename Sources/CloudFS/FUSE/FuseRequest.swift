@@ -78,14 +78,23 @@ final class FuseRequest<Port: RequestPort>: Sendable {
 
     func fail(_ error: CloudFSError) {
         let number = ErrnoMapping.errno(for: error, of: item, in: operation)
+        log(error)
+        finish(.failure(number))
+    }
+
+    private func log(_ error: CloudFSError) {
+        let level = FailureLevel.level(of: error.code, in: operation)
+        guard level >= ledger.logger.logLevel, let leftOut = countLeftOut(error) else { return }
         var facts = metadata
         facts["error.code"] = "\(error.code.rawValue)"
-        ledger.logger.log(
-            level: FailureLevel.level(of: error.code, in: operation),
-            "\(error)",
-            metadata: facts
-        )
-        finish(.failure(number))
+        if leftOut > 0 { facts["left.out"] = "\(leftOut)" }
+        ledger.logger.log(level: level, "\(error)", metadata: facts)
+    }
+
+    /// Who looks for a fault wants to see them all.
+    private func countLeftOut(_ error: CloudFSError) -> Int? {
+        guard ledger.logger.logLevel > .debug else { return 0 }
+        return ledger.failures.note(operation, error.code, at: Clocks.system.elapsed())
     }
 
     // MARK: - Answers that wait

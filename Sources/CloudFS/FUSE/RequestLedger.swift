@@ -8,6 +8,7 @@ final class RequestLedger: Sendable {
     /// Where replies are sent that may read the disk and have no kernel thread to do it on.
     let replies = BlockingPool(name: "cloudfs-replies", width: 4)
     let waits = WaitingRequests()
+    let failures = FailureLines()
     private let live = DispatchGroup()
 
     init(logger: Logger) {

@@ -159,7 +159,7 @@ extension Filesystem {
             try change(writer)
             try writer.touch(id, at: now, by: request)
             if record.item.kind.isSynced, id != .root {
-                try writer.markMetadataChanged(id, notBefore: notBefore)
+                try writer.markMetadataChanged(id, [], notBefore: notBefore)
             }
         }
         publish([.attributes(id)], by: caller)

@@ -133,7 +133,9 @@ extension Filesystem {
                 changes.permissions == nil && changes.userID == nil && changes.groupID == nil
                 && modified == nil
             if record.item.kind.isSynced, id != .root, !isOnlyAccess {
-                try writer.markMetadataChanged(id, notBefore: notBefore)
+                var fields: UnsentFields = modified == nil ? [] : .modified
+                if changes.permissions != nil { fields.insert(.permissions) }
+                try writer.markMetadataChanged(id, fields, notBefore: notBefore)
             }
             return try Self.linked(id, writer.reader)
         }
@@ -175,7 +177,7 @@ extension Filesystem {
                 permissions: metadata.permissionsWithoutSetID,
                 at: now
             )
-            try writer.markMetadataChanged(file.id, notBefore: notBefore)
+            try writer.markMetadataChanged(file.id, .permissions, notBefore: notBefore)
         }
         files.noteSetID(false, of: file.id)
         hub.publish([.attributes(file.id)])

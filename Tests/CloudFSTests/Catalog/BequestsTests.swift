@@ -28,7 +28,7 @@ import Testing
                 modified: Self.later,
                 at: Self.later
             )
-            try writer.markMetadataChanged(id, notBefore: Self.later)
+            try writer.markMetadataChanged(id, .all, notBefore: Self.later)
         }
         return base
     }
@@ -296,7 +296,7 @@ import Testing
             try writer.noteEditing(Self.note, of: heir)
             try writer.setAttribute(Self.note, to: [9], of: heir)
             try writer.setMetadata(of: heir, permissions: 0o444, at: Self.later)
-            try writer.markMetadataChanged(heir, notBefore: Self.later)
+            try writer.markMetadataChanged(heir, .all, notBefore: Self.later)
         }
         try lose(base)
         #expect(try value(of: heir) == [9])

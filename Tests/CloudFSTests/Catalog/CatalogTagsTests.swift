@@ -131,6 +131,42 @@ import Testing
         #expect(try !takesOver(Self.remote([:], metadata)))
     }
 
+    /// What is sent of an item replaces all that the cloud has of it beside its bytes.
+    @Test(arguments: [UnsentFields(), .permissions, .modified, .all])
+    func `what is to be sent keeps what another device has set of the other fields`(
+        fields: UnsentFields
+    ) throws {
+        let one = try fixture.addFile("one")
+        let ours = CatalogFixture.metadata
+        var theirs = ours
+        theirs.permissions = 0o600
+        theirs.modified = Timestamp(seconds: ours.modified.seconds + 9, nanoseconds: 0)
+        let (first, again, record) = try fixture.catalog.write { writer in
+            try writer.noteEditing("user.x", of: one)
+            try writer.setAttribute("user.x", to: [1], of: one)
+            try writer.markMetadataChanged(one, fields, notBefore: CatalogFixture.now)
+            let remote = try Self.remote([:], theirs)
+            return (
+                try writer.takeOverMetadata(of: remote, for: one, at: CatalogFixture.now),
+                try writer.takeOverMetadata(of: remote, for: one, at: CatalogFixture.now),
+                try writer.reader.existing(one)
+            )
+        }
+        #expect(first == (fields != .all) && !again)
+        let metadata = record.item.metadata
+        let keepsMode = fields.contains(.permissions)
+        #expect(metadata.permissions == (keepsMode ? ours : theirs).permissions)
+        let keepsTime = fields.contains(.modified)
+        #expect(metadata.modified == (keepsTime ? ours : theirs).modified)
+        #expect(record.hasChangedMetadata && record.unsentFields == fields)
+        let attributes = try fixture.catalog.read { try $0.attributes(of: one) }
+        #expect(attributes == ["user.x": [1]])
+        let changed = record.item.changed
+        try fixture.catalog.write { try $0.clearMetadataChanged(one, unlessAfter: changed) }
+        let sent = try fixture.catalog.read { try $0.existing(one) }
+        #expect(!sent.hasChangedMetadata && sent.unsentFields == [])
+    }
+
     @Test func `of attributes both sides changed tags are merged, and ours is kept`() throws {
         let one = try fixture.addFile("one")
         let name = TagList.attribute
@@ -143,7 +179,7 @@ import Testing
                 try writer.noteEditing(name, of: one)
                 try writer.setAttribute(name, to: value, of: one)
             }
-            try writer.markMetadataChanged(one, notBefore: CatalogFixture.now)
+            try writer.markMetadataChanged(one, [], notBefore: CatalogFixture.now)
             try writer.takeOverMetadata(
                 of: Self.remote([
                     name: Array("b,d".utf8), "user.x": [3], "user.y": [4], "user.z": [5],
@@ -179,7 +215,7 @@ import Testing
             // What is changed here meanwhile is to be sent.
             try writer.noteEditing("user.x", of: one)
             try writer.setAttribute("user.x", to: [1], of: one)
-            try writer.markMetadataChanged(one, notBefore: CatalogFixture.now)
+            try writer.markMetadataChanged(one, [], notBefore: CatalogFixture.now)
             try writer.takeOverMetadata(of: hidden, for: one, at: CatalogFixture.now)
             let isMerged = try writer.mergeAttributes(of: hidden, for: one)
             #expect(!isMerged)
@@ -194,7 +230,7 @@ import Testing
         try fixture.catalog.write { writer in
             try writer.noteEditing(name, of: one)
             try writer.setAttribute(name, to: Array("a".utf8), of: one)
-            try writer.markMetadataChanged(one, notBefore: CatalogFixture.now)
+            try writer.markMetadataChanged(one, [], notBefore: CatalogFixture.now)
             // Changed again while "a" was sent.
             try writer.noteEditing(name, of: one)
             try writer.setAttribute(name, to: Array("b".utf8), of: one)

@@ -61,7 +61,7 @@ import Testing
         for change in changes {
             let record = try catalog.write { writer in
                 try writer.touch(id, at: CatalogFixture.now)
-                try writer.setMetadataChanged(id)
+                try writer.setMetadataChanged(id, [])
                 let sent = try writer.reader.existing(id).item.changed
                 try change(writer)
                 try writer.clearMetadataChanged(id, unlessAfter: sent)

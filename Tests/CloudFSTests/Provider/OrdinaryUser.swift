@@ -5,7 +5,8 @@ import Testing
 
 /// A user whom permissions bind, also where tests run as root.
 ///
-/// Linux holds each thread to the user that it has for files, who has none of root's rights to them.
+/// Linux holds each thread to the user that it has for files, who has none of root's rights to
+/// them.
 enum OrdinaryUser {
     static let id: uid_t = geteuid() == 0 ? 65_534 : geteuid()
 

@@ -2,8 +2,8 @@ import Glibc
 
 /// Names in the cloud directory, changed also in folders whose mode keeps their owner from it.
 ///
-/// A tree that was unpacked read-only is to reach the cloud as it is, and to go from it. Here, where
-/// it was made, its folders were writable in the meantime; there they are for a moment.
+/// A tree that was unpacked read-only is to reach the cloud as it is, and to go from it. Here,
+/// where it was made, its folders were writable in the meantime; there they are for a moment.
 enum EmbeddedNames {
     /// Renames as `EmbeddedSystem` does.
     ///
