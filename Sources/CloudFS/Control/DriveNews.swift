@@ -63,6 +63,7 @@ final class DriveNews: Sendable {
 
     /// Tells the news until the task is cancelled.
     func run() async {
+        var wasLeftOut = false
         for await batch in batches {
             if state.withLock({ state in
                 defer { state.hasOverflown = false }
@@ -78,7 +79,12 @@ final class DriveNews: Sendable {
                 }
                 // So much at once would look like a watcher that is slow.
                 let isMuch = stories.count > Self.mostAtOnce
-                tellWatchers(isMuch ? [DriveEvent(.overflow)] : Self.events(of: stories))
+                let events = isMuch ? [DriveEvent(.overflow)] : Self.events(of: stories)
+                // What vanishes with its folder comes in many pieces: they all mean one look, and
+                // the folder's own end is told.
+                let isAgain = wasLeftOut && events.allSatisfy { $0.kind == .overflow }
+                if !isAgain { tellWatchers(events) }
+                wasLeftOut = events.isEmpty ? wasLeftOut : events.last?.kind == .overflow
                 tellPresenters(stories, batch.origin)
             } catch {
                 filesystem.logger.error(

@@ -16,10 +16,12 @@ final class EventOutlet: Sendable {
 
     /// How many events may wait for a slow client.
     private static let mostWaiting = 1_024
-    /// How often something is sent, so that a client which is gone is noticed.
-    private static let pingInterval = Duration.seconds(10)
+    /// How often something is sent, so that a client which is gone is noticed, and one that listens
+    /// knows that it is heard.
+    private let pingInterval: Duration
 
-    init() {
+    init(pingInterval: Duration = .seconds(10)) {
+        self.pingInterval = pingInterval
         (stream, continuation) = AsyncStream.makeStream(
             bufferingPolicy: .bufferingOldest(Self.mostWaiting)
         )
@@ -44,10 +46,17 @@ final class EventOutlet: Sendable {
         continuation.finish()
     }
 
-    /// Waits for the first event; to be called once.
+    /// Waits for the first event, but no longer than until something has to be sent; to be called
+    /// once.
     ///
     /// - Throws: The failure that came before any event.
     func waitForBeginning() async throws(CloudFSError) {
+        let alarm = Task {
+            // Cancelled when there is one.
+            guard (try? await Task.sleep(for: pingInterval)) != nil else { return }
+            begin(.success(()))
+        }
+        defer { alarm.cancel() }
         try await beginning.value().get()
     }
 
@@ -58,9 +67,9 @@ final class EventOutlet: Sendable {
 
     /// Writes all events until the stream ends.
     func write(to writer: inout any ResponseBodyWriter) async throws {
-        let pings = Task { [continuation] in
+        let pings = Task { [continuation, pingInterval] in
             // Cancelled with the stream.
-            while (try? await Task.sleep(for: Self.pingInterval)) != nil {
+            while (try? await Task.sleep(for: pingInterval)) != nil {
                 continuation.yield(ByteBuffer(string: ": ping\n\n"))
             }
         }

@@ -50,13 +50,15 @@ extension ChangeFeed {
     }
 
     /// Finds out what became of an item that the cloud does not have as it is known, before it
-    /// returns; where that fails, soon.
+    /// returns; where that fails, soon, as whether it is gone from everywhere.
     func lookFor(_ id: ItemID) async {
         do throws(CloudFSError) {
             let parent = try await pool.engine {
                 try self.catalog.read { try $0.base(of: id)?.parent }
             }
-            if let parent { try await refresh(parent) }
+            guard let parent else { return }
+            let outcome = try await list(parent, depth: .few, isFresh: true)
+            if !outcome.missing.isEmpty { hint([parent]) }
         } catch {
             await hintParent(of: id)
         }

@@ -10,7 +10,7 @@ final class Hydrator: Sendable {
     private let provider: any CloudProvider
     let pool: BlockingPool
     let hub: ChangeHub
-    private let mutations: RemoteMutations
+    let mutations: RemoteMutations
     let evictor: Evictor
     let programs: ReadingPrograms
     let connection: Connection
@@ -21,7 +21,7 @@ final class Hydrator: Sendable {
     let watched = Mutex(WatchedFiles())
     let held = Mutex(HeldFiles())
     let counters = Mutex(FetchCounters())
-    private let onNews: @Sendable (ItemID, News) async -> Void
+    let onNews: @Sendable (ItemID, News) async -> Void
 
     /// What a fetch told beside the bytes.
     enum News: Sendable {
@@ -234,18 +234,19 @@ final class Hydrator: Sendable {
                 }
                 return nil
             } catch {
-                let isWorthIt =
+                let outlook =
                     if error.isLackOfRoom {
-                        await makeRoom(for: request, rest, of: file)
+                        await makeRoom(for: request, rest, of: file) ? Chance.later : .none
                     } else {
-                        await isWorthAnotherTry(error, file, origin)
+                        await chance(after: error, file, origin)
                     }
+                if outlook == .elsewhere { end = files.clocks.elapsed() + patience }
                 let offset = reached.offset.withLock { $0 }
                 if offset > failedAt {
                     (end, failedAt) = (files.clocks.elapsed() + patience, offset)
                     delay = .milliseconds(50)
                 }
-                guard isWorthIt, !Task.isCancelled,
+                guard outlook != .none, !Task.isCancelled,
                     files.clocks.elapsed() + delay < end
                 else { return error }
             }
@@ -275,7 +276,7 @@ final class Hydrator: Sendable {
     /// The content is the open file's own, never a newer one that the catalog may know by now:
     /// bytes of two versions must not meet in one file. Where this machine itself wrote the item's
     /// metadata, `Uploader` tells the file that its bytes have other tokens.
-    private func origin(of file: OpenFile) async throws(CloudFSError) -> Origin {
+    func origin(of file: OpenFile) async throws(CloudFSError) -> Origin {
         try await blocking { try self.originNow(of: file) }
     }
 
@@ -305,35 +306,6 @@ final class Hydrator: Sendable {
             // Other metadata beside the same bytes is news that does not concern the open file.
             version: known.version.content == base.version.content ? known.version : base.version
         )
-    }
-
-    /// Whether a failed attempt may do better in a moment.
-    private func isWorthAnotherTry(
-        _ error: CloudFSError,
-        _ file: OpenFile,
-        _ origin: Origin?
-    ) async -> Bool {
-        switch error.code {
-        case .offline, .timedOut: return true
-        case .remoteChanged, .notFound: break
-        default: return false
-        }
-        guard let origin else { return false }
-        // The item was not where it was looked for because this machine is moving it, or a folder
-        // above it, or writes its metadata; or has done so since.
-        if origin.lineage.contains(where: { mutations.isActive($0.item) }) { return true }
-        do throws(CloudFSError) {
-            if try await self.origin(of: file) != origin { return true }
-            // Or somebody else did, and the same bytes are there under another name or mode.
-            await onNews(file.id, .mismatch)
-            return try await self.origin(of: file) != origin
-        } catch {
-            logger.debug(
-                "a file is gone",
-                metadata: ["item.id": "\(file.id)", "error": "\(error)"]
-            )
-            return false
-        }
     }
 
     private func attempt(
