@@ -29,7 +29,7 @@ final class DriveNews: Sendable {
     private let inbox: AsyncStream<Batch>.Continuation
 
     /// How many events of one batch are told one by one.
-    private static let mostAtOnce = 256
+    static let mostAtOnce = 256
     /// How many batches may wait to be told.
     private static let mostWaiting = 4_096
 
@@ -63,7 +63,7 @@ final class DriveNews: Sendable {
 
     /// Tells the news until the task is cancelled.
     func run() async {
-        var wasLeftOut = false
+        var telling = Telling()
         for await batch in batches {
             if state.withLock({ state in
                 defer { state.hasOverflown = false }
@@ -77,14 +77,7 @@ final class DriveNews: Sendable {
                 if !batch.origin.isKnownToKernel {
                     await filesystem.hub.settled()
                 }
-                // So much at once would look like a watcher that is slow.
-                let isMuch = stories.count > Self.mostAtOnce
-                let events = isMuch ? [DriveEvent(.overflow)] : Self.events(of: stories)
-                // What vanishes with its folder comes in many pieces: they all mean one look, and
-                // the folder's own end is told.
-                let isAgain = wasLeftOut && events.allSatisfy { $0.kind == .overflow }
-                if !isAgain { tellWatchers(events) }
-                wasLeftOut = events.isEmpty ? wasLeftOut : events.last?.kind == .overflow
+                tellWatchers(telling.events(of: stories))
                 tellPresenters(stories, batch.origin)
             } catch {
                 filesystem.logger.error(
@@ -206,12 +199,25 @@ final class DriveNews: Sendable {
 
     // MARK: - Telling
 
-    /// What watchers hear.
-    ///
-    /// Of what vanished in a folder that is gone by now nobody knows the path.
-    private static func events(of stories: [Story]) -> [DriveEvent] {
-        let known = stories.map(\.event).filter { $0.path != nil }
-        return known.count == stories.count ? known : known + [DriveEvent(.overflow)]
+    /// What watchers hear, batch by batch.
+    struct Telling {
+        /// Whether the last that they heard is that something was left out.
+        private var hasLeftOut = false
+
+        mutating func events(of stories: [Story]) -> [DriveEvent] {
+            // So much at once would look like a watcher that is slow.
+            guard stories.count <= DriveNews.mostAtOnce else {
+                hasLeftOut = true
+                return [DriveEvent(.overflow)]
+            }
+            // Of what vanished in a folder that is gone by now nobody knows the path. It comes in
+            // many pieces, which all mean one look: the folder's own end is told.
+            let known = stories.map(\.event).filter { $0.path != nil }
+            let lacksPath = known.count < stories.count
+            let isNews = lacksPath && !(known.isEmpty && hasLeftOut)
+            if !stories.isEmpty { hasLeftOut = lacksPath }
+            return isNews ? known + [DriveEvent(.overflow)] : known
+        }
     }
 
     private func tellWatchers(_ events: [DriveEvent]) {
