@@ -1,4 +1,5 @@
 import CloudFSTestSupport
+import Glibc
 import Testing
 
 /// Folders that are one document: one file in the cloud, which comes, changes and goes as one.
@@ -251,6 +252,31 @@ struct PackageTests {
             )
             try await again.mustDo(["check"])
             try await again.mount.stop()
+        }
+    }
+
+    /// What nobody can stop goes on beside it, and is done first.
+    @Test func `who gave up looking into it can look again`() async throws {
+        try await Self.with { drive in
+            try await drive.run(Self.filling)
+            let content = try await drive.run(Self.content)
+            try await drive.drain()
+            try await drive.mustDo(["evict", "Note.bundle"])
+            drive.mount.change(environment: ["CLOUDFS_FAULTS": "package.unpacked=delay:2000"])
+            let slow = try await drive.restart()
+            let files = "find '\(slow.mount.state)/content' -type f | wc -l"
+            let before = try await slow.run(files)
+            let first = try slow.start("exec ls Note.bundle")
+            try await eventually("its files are made") {
+                try await slow.run(files) >= "\((Int(before) ?? 0) + 3)"
+            }
+            first.send(SIGINT)
+            _ = try await first.wait(within: .seconds(20))
+            #expect(try await slow.run(Self.content) == content)
+            try await slow.mustDo(["check"])
+            try await eventually("what was made in vain is gone") {
+                try await slow.run(files) == "3"
+            }
         }
     }
 

@@ -60,6 +60,40 @@ struct PassthroughTests {
         }
     }
 
+    /// Without an object for the file that it was made of, which the module `mmap` keeps.
+    @Test func `a mapping keeps its file though its descriptor is closed and others read`()
+        async throws
+    {
+        try await Self.with(.byKernel) { drive in
+            try await drive.python(
+                """
+                import ctypes, subprocess
+                real = open(cloud + "/file", "rb").read()
+                os.setxattr("file", "user.cloudfs.hydrate", b"1")
+                while os.getxattr("file", "user.cloudfs.status") != b"local": time.sleep(0.01)
+                libc = ctypes.CDLL(None, use_errno=True)
+                libc.mmap.restype = ctypes.c_void_p
+                libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 \
+                    + [ctypes.c_long]
+                written = os.open("file", os.O_RDWR)
+                place = libc.mmap(None, len(real), 3, 1, written, 0)
+                assert place not in (None, ctypes.c_void_p(-1).value), ctypes.get_errno()
+                reader = open("file", "rb")
+                os.close(written)
+                open(cloud + "/other", "wb").close()
+                os.unlink(cloud + "/file")
+                subprocess.run(["cloudfs", "refresh", "."], check=True)
+                ctypes.memmove(place, b"stored", 6)
+                libc.munmap(ctypes.c_void_p(place), ctypes.c_size_t(len(real)))
+                reader.close()
+                """
+            )
+            try await eventually("what was stored is in the cloud") {
+                try await drive.run("head -c 6 \"$CLOUD/file\" 2> /dev/null || true") == "stored"
+            }
+        }
+    }
+
     @Test(arguments: Reads.allCases)
     func `a file becomes local while it is open`(reads: Reads) async throws {
         try await Self.with(reads) { drive in

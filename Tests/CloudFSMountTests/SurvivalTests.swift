@@ -34,6 +34,28 @@ struct SurvivalTests {
         }
     }
 
+    @Test func `what is read before it is stored as resident can be written by the next worker`()
+        async throws
+    {
+        var options = TestMount.Options()
+        options.environment = ["CLOUDFS_FAULTS": "hydrate.flushed=delay:5000"]
+        let file = Filling { try $0.write("file", HydrationTests.bytes(200_000)) }
+        try await TestDrive.with(options: options, prepare: file) { drive in
+            let disk = try await drive.run("stat -f -c %T '\(drive.mount.state)'")
+            guard disk != "tmpfs" else { return }
+            try await drive.run("cat file > /dev/null")
+            let holder = try drive.start("exec sleep 60 < file")
+            try await eventually("it is open") { holder.hasOpen("\(drive.path)/file") }
+            let marked = "find '\(drive.mount.state)/content' -type f -perm -1000 | wc -l"
+            try #require(try await drive.run(marked) == "1")
+            try await Self.killWorker(of: drive)
+            try await drive.run("printf more >> file")
+            holder.send(SIGKILL)
+            try await drive.drain()
+            #expect(try await drive.run("tail -c 4 \"$CLOUD/file\"") == "more")
+        }
+    }
+
     /// A program that goes on until there is a file `stop` beside the drive, and says that it has
     /// begun by one of its own.
     private static func program(_ name: String, _ body: String) -> String {

@@ -185,6 +185,7 @@ extension Filesystem {
         } catch {
             forgetHandle(of: file, flags: flags)
             conceal(file)
+            askIfOutdated(file)
             throw error
         }
     }
@@ -368,15 +369,12 @@ extension Filesystem {
         forgetHandle(of: file, flags: handle.flags)
         conceal(file)
         handle.claim?.end()
-        let (isOutdated, missedIn) = file.state.withLock {
-            ($0.isOutdated && !$0.isInUse, $0.missedIn)
-        }
         if OpenFlags.changes(handle.flags) {
             store(file) { try files.letRest(file) }
             publishContent(of: file, changedBy: handle.opener)
         }
+        askIfOutdated(file)
         store(file) { try files.release(file) }
-        if isOutdated { Task { await feed.hintParent(of: file.id, missedIn: missedIn) } }
         evictor.noticeUse(of: [file.id])
     }
 
@@ -387,6 +385,15 @@ extension Filesystem {
                 metadata: ["item.id": "\(file.id)", "error": "\(error)"]
             )
         }
+    }
+
+    /// Has the cloud asked about a file that it went on without, if nobody uses it any more.
+    private func askIfOutdated(_ file: OpenFile) {
+        let (isOutdated, missedIn) = file.state.withLock {
+            ($0.isOutdated && !$0.isInUse, $0.missedIn)
+        }
+        guard isOutdated else { return }
+        Task { await feed.hintParent(of: file.id, missedIn: missedIn) }
     }
 
     /// Takes the content file back from the kernel after a close, if it was the last.

@@ -65,6 +65,7 @@ extension Filesystem {
             state.backing = kept.record.backing == 0 ? nil : kept.record.backing
         }
         handles.adopt(file, claim: claim, kept)
+        if kept.record.backing != 0 { try hydrator.noteExposed(file) }
         if isWritable, kept.record.backing != 0 { try files.adoptDirectWriters(of: file) }
     }
 }

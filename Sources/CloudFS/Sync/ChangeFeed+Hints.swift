@@ -75,6 +75,8 @@ extension ChangeFeed {
             !base.version.isSketch
         else { return }
         try writer.doubt(base)
+        // What a listing under way has asked about it may be older than this.
+        applier.mutations.noteWrittenElsewhere(base.item)
     }
 
     /// The folder a hint speaks of, or the nearest one above that is known, and what was there a

@@ -150,11 +150,15 @@ struct HydrationPlan: Sendable {
     var failuresInARow = 0
     var lastProgress: Duration = .zero
     var completionPosition: Int64 = 0
-    var nextRequest: UInt64 = 1
+    var nextRequest: UInt64
     var hasSaidComplete = false
 
     /// Plans for a base version of `size` bytes, of which `present` are here already.
+    ///
+    /// - Parameter firstRequest: The number of its first request. What was decided for an earlier
+    ///   plan of the same file may still be done after this one is made.
     init(
+        firstRequest: UInt64 = 1,
         size: Int64,
         present: ByteRangeSet = ByteRangeSet(),
         isOutdated: Bool = false,
@@ -162,6 +166,7 @@ struct HydrationPlan: Sendable {
         settings: Settings = Settings()
     ) {
         precondition(size >= 0 && settings.maximumParallelRequests > 0, "not a plan")
+        nextRequest = firstRequest
         self.size = size
         self.present = present
         self.present.remove(size..<Int64.max)

@@ -3,7 +3,13 @@ import Synchronization
 
 /// Files that are all here, which the catalog does not know yet.
 struct CompletedFiles: Sendable {
-    var files: [OpenFile] = []
+    struct File: Sendable {
+        var file: OpenFile
+        /// What was all here then; the file may have other content by the time it is stored.
+        var content: ContentFile?
+    }
+
+    var files: [File] = []
     /// Whether a task stores them, until there are no more.
     var areStored = false
 }
@@ -18,8 +24,9 @@ extension Hydrator {
     /// with all others that arrive while some are stored.
     func noteComplete(_ file: OpenFile) {
         files.retain(file)
+        let content = file.state.withLock { $0.plan?.isComplete == true ? $0.content : nil }
         let begins = completed.withLock { completed in
-            completed.files.append(file)
+            completed.files.append(CompletedFiles.File(file: file, content: content))
             defer { completed.areStored = true }
             return !completed.areStored
         }
@@ -44,9 +51,10 @@ extension Hydrator {
         }
         let isFlushed = gathered.count >= Self.manyFiles && flushStore()
         var stored: [ItemChange] = []
-        for file in gathered {
+        for complete in gathered {
+            let file = complete.file
             do throws(CloudFSError) {
-                if try storeResident(file, isFlushed: isFlushed) {
+                if try storeResident(file, flushed: isFlushed ? complete.content : nil) {
                     stored.append(.attributes(file.id))
                 }
             } catch {
@@ -72,21 +80,35 @@ extension Hydrator {
         }
     }
 
-    /// Stores that a file is all here, after flushing it.
-    func markResident(_ file: OpenFile) throws(CloudFSError) {
-        if try storeResident(file, isFlushed: false) { hub.publish([.attributes(file.id)]) }
+    /// Notes that all is here of a file whose content the kernel has had from an earlier process: it
+    /// was let at nothing less, which that process may not have stored any more.
+    func noteExposed(_ file: OpenFile) throws(CloudFSError) {
+        let actions = try file.state.withLock {
+            state throws(CloudFSError) -> [HydrationPlan.Action] in
+            guard let plan = state.plan, state.generation != 0,
+                try files.content(of: &state, file.id).wasShown
+            else { return [] }
+            return files.handle(.localWrite(0..<plan.size), &state, files.clocks.elapsed())
+        }
+        perform(actions, on: file)
     }
 
+    /// Stores that a file is all here, after flushing it.
+    func markResident(_ file: OpenFile) throws(CloudFSError) {
+        if try storeResident(file, flushed: nil) { hub.publish([.attributes(file.id)]) }
+    }
+
+    /// - Parameter flushed: What is on the disk already.
     /// - Returns: Whether others are to hear of it.
     private func storeResident(
         _ file: OpenFile,
-        isFlushed: Bool
+        flushed: ContentFile?
     ) throws(CloudFSError) -> Bool {
         let content = file.state.withLock { state in
             state.plan?.isComplete == true ? state.content : nil
         }
         guard let content else { return false }
-        if !isFlushed { try content.synchronize() }
+        if content !== flushed { try content.synchronize() }
         try FaultPoint.hydrateFlushed.pass()
         // From then on programs write without asking who else does.
         return try file.change { state throws(CloudFSError) -> Bool in

@@ -101,6 +101,8 @@ final class OpenFile: Sendable {
         /// How long the version was that absent bytes are of, if it is gone: no other one has them.
         var lostSize: Int64?
         var plan: HydrationPlan?
+        /// How many plans there were.
+        private var planCount: UInt64 = 0
         var waits: [HydrationPlan.WaiterID: Pending<Void>] = [:]
         var nextWaiter: UInt64 = 1
         var fetches: [HydrationPlan.RequestID: Task<Void, Never>] = [:]
@@ -177,11 +179,16 @@ final class OpenFile: Sendable {
         /// Whether the cloud has gone on without it: it is asked once nobody uses the file.
         var isOutdated: Bool { hasNewer || missedIn != nil }
 
-        /// Whether a program has the file open, or mapped for writing.
-        var isInUse: Bool { handles > 0 || direct?.isMapped == true }
+        /// Whether a program has the file open, or may have it mapped for writing.
+        var isInUse: Bool { handles > 0 || direct != nil }
 
         /// Whether a program may be writing.
-        var isBeingWritten: Bool { writers > 0 || direct?.isMapped == true }
+        ///
+        /// A mapping outlives the descriptor that it was made of, and whether there is one can be
+        /// told only once nobody has the file open.
+        var isBeingWritten: Bool {
+            writers > 0 || direct.map { $0.isMappable || $0.isMapped } ?? false
+        }
 
         var presentByteCount: Int64 {
             switch residency {
@@ -205,6 +212,12 @@ final class OpenFile: Sendable {
             residency = .resident
             plan = nil
             lostSize = nil
+        }
+
+        /// For a new plan: no two of a file give a request the same number.
+        mutating func newFirstRequest() -> UInt64 {
+            planCount += 1
+            return planCount << 32
         }
 
         mutating func newWaiter() -> HydrationPlan.WaiterID {

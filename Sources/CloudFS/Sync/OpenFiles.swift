@@ -254,6 +254,7 @@ final class OpenFiles: Sendable {
         // What was cut off here, perhaps right before a crash, does not come back.
         if state.isDirty, state.size < size { present.insert(state.size..<size) }
         return HydrationPlan(
+            firstRequest: state.newFirstRequest(),
             size: size,
             present: present,
             isOutdated: state.lostSize != nil || state.base == nil,

@@ -37,13 +37,7 @@ extension Packages {
     private func unpack(_ file: OpenFile) async -> Result<Void, CloudFSError> {
         do throws(CloudFSError) {
             try await hydrator.complete(file)
-            try await pool.engine {
-                do throws(CloudFSError) {
-                    try self.unpackContent(of: file)
-                } catch  where error.code == .notDirectory {
-                    throw try self.showAsFile(file.id, because: error)
-                }
-            }
+            try await pool.engine { try self.unpackContent(of: file) }
             return .success(())
         } catch {
             // Who looks again right after the answer sees the file that it is.
@@ -64,27 +58,49 @@ extension Packages {
     private func unpackContent(of file: OpenFile) throws(CloudFSError) {
         let record = try catalog.read { try $0.existing(file.id) }
         guard !record.isListed else { return }
-        guard record.item.size > 0 else { throw CloudFSError(.notDirectory, "it is empty") }
-        let content = try file.state.withLock { state throws(CloudFSError) in
-            guard state.residency == .resident else {
-                throw CloudFSError(.cancelled, "the package was replaced", item: file.id)
-            }
-            return try files.content(of: &state, file.id)
+        do throws(CloudFSError) {
+            guard record.item.size > 0 else { throw CloudFSError(.notDirectory, "it is empty") }
+            try unpack(record, from: content(of: file, as: record))
+        } catch  where error.code == .notDirectory {
+            throw try showAsFile(record, because: error)
         }
+    }
+
+    /// The content of a package as the catalog knows it, opened once more.
+    ///
+    /// It is read from one place on to the next: whoever gave up looking into the package, and whom
+    /// nothing can stop, may be at another place.
+    private func content(
+        of file: OpenFile,
+        as record: ItemRecord
+    ) throws(CloudFSError) -> ContentFile {
+        try file.state.withLock { state throws(CloudFSError) in
+            guard state.residency == .resident, state.isContent(of: record.item) else {
+                throw Self.replaced(file.id)
+            }
+            return try files.store.openToRead(file.id, generation: state.generation)
+        }
+    }
+
+    private func unpack(
+        _ package: ItemRecord,
+        from content: ContentFile
+    ) throws(CloudFSError) {
         let size = try content.facts().size
         var members: [Unpacked] = []
-        do throws(CloudFSError) {
-            // Once to see that it is sound, so that nothing is made of what is not.
-            let entries = try Self.entries(of: content, size: size)
-            members = try add(entries, to: record)
-            try fill(&members, from: content, size: size)
-            try files.store.synchronize()
-            try FaultPoint.packageUnpacked.pass()
-            try name(members, in: record)
-        } catch {
-            for member in members { files.eraseSoon(member.id) }
-            throw error
-        }
+        var isNamed = false
+        defer { if !isNamed { for member in members { files.eraseSoon(member.id) } } }
+        // Once to see that it is sound, so that nothing is made of what is not.
+        let entries = try Self.entries(of: content, size: size)
+        members = try add(entries, to: package)
+        try fill(&members, from: content, size: size)
+        try files.store.synchronize()
+        try FaultPoint.packageUnpacked.pass()
+        isNamed = try name(members, in: package)
+    }
+
+    private static func replaced(_ id: ItemID) -> CloudFSError {
+        CloudFSError(.cancelled, "the package was replaced", item: id)
     }
 
     static func entries(
@@ -192,17 +208,18 @@ extension Packages {
     }
 
     /// Gives everything its name in one transaction, if the package still is what was read.
+    ///
+    /// - Returns: Whether that was done; else somebody else has done so meanwhile.
     private func name(
         _ members: [Unpacked],
         in package: ItemRecord
-    ) throws(CloudFSError) {
-        let changes = try catalog.write(isLong: true) { writer -> [ItemChange] in
-            let now = try writer.reader.existing(package.id)
-            guard now.item.content.generation == package.item.content.generation, !now.isListed,
-                try writer.reader.name(of: package.id) != nil
-            else {
-                throw CloudFSError(.cancelled, "the package was replaced", item: package.id)
+    ) throws(CloudFSError) -> Bool {
+        let changes = try catalog.write(isLong: true) { writer -> [ItemChange]? in
+            let now = try Self.unreplaced(package, writer.reader)
+            guard try writer.reader.name(of: package.id) != nil else {
+                throw Self.replaced(package.id)
             }
+            guard !now.isListed else { return nil }
             var folders: [[[UInt8]]: ItemID] = [[]: package.id]
             var changes: [ItemChange] = []
             for member in members {
@@ -225,17 +242,38 @@ extension Packages {
             try writer.setListed(true, of: package.id)
             return changes
         }
+        guard let changes else { return false }
         hub.publish(changes + [.listed(package.id)])
+        return true
+    }
+
+    /// A package as it is now.
+    ///
+    /// - Throws: `cancelled` if it has other content than `package` by now.
+    private static func unreplaced(
+        _ package: ItemRecord,
+        _ reader: CatalogReader
+    ) throws -> ItemRecord {
+        let now = try reader.existing(package.id)
+        guard now.item.content.generation == package.item.content.generation else {
+            throw replaced(package.id)
+        }
+        return now
     }
 
     /// What cannot be read as a package is the file that it is in the cloud.
     ///
     /// - Returns: What to tell who looked into it.
     private func showAsFile(
-        _ id: ItemID,
+        _ package: ItemRecord,
         because error: CloudFSError
     ) throws(CloudFSError) -> CloudFSError {
+        let id = package.id
         let changes = try catalog.write { writer in
+            // Of what has come meanwhile, or was read as one by somebody else, nothing is known.
+            guard try !Self.unreplaced(package, writer.reader).isListed else {
+                throw Self.replaced(id)
+            }
             try writer.setPackage(false, of: id)
             return try Self.replacement(of: id, writer.reader)
         }

@@ -94,7 +94,12 @@ final class Packages: Sendable {
             count: 0,
             receive: { content, _, _ throws(CloudFSError) in try write(tree, to: content) }
         )
-        try file.state.withLock { state throws(CloudFSError) in try files.save(&state, file.id) }
+        let archive = try file.state.withLock { state throws(CloudFSError) in
+            try files.save(&state, file.id)
+            return try files.content(of: &state, file.id)
+        }
+        // Before the catalog says that it holds the tree: after a power failure it would be sent.
+        try archive.synchronize()
         try FaultPoint.packagePacked.pass()
         try catalog.write { try $0.notePacked(file.id, at: record.treeChanges) }
     }

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// What this machine is changing in the cloud, so that a listing taken meanwhile is not mistaken
-/// for somebody else's change.
+/// What is being changed in the cloud while listings run, so that what they have seen half of is
+/// not taken for what is there.
 final class RemoteMutations: Sendable {
     /// A name of a folder in the cloud.
     struct Place: Hashable, Sendable {
@@ -49,6 +49,16 @@ final class RemoteMutations: Sendable {
                 state.active[subject] = count == 0 ? nil : count
                 if state.listings > 0 { state.ended[subject] = state.clock }
             }
+        }
+    }
+
+    /// Notes that another device has written on an item: listings under way may have asked what is
+    /// written on it before that.
+    func noteWrittenElsewhere(_ id: ItemID) {
+        state.withLock { state in
+            guard state.listings > 0 else { return }
+            state.clock += 1
+            state.ended[.item(id)] = state.clock
         }
     }
 

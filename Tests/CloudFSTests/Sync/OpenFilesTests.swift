@@ -22,6 +22,42 @@ import Testing
         try fixture.files.release(file)
     }
 
+    /// What ends the fetches of a version that was replaced may be done once others have begun.
+    @Test func `no fetch of a content has the number of one of the content before`() throws {
+        let fixture = try CatalogFixture()
+        let file = try fixture.files.acquire(try PartialFile(in: fixture, isDirty: false).id)
+        func requests() -> Set<HydrationPlan.RequestID> {
+            let actions = file.read(PartialFile.absent, in: fixture.files).actions
+            return actions.reduce(into: []) { numbers, action in
+                if case .fetch(let number, _) = action { numbers.insert(number) }
+            }
+        }
+        let before = requests()
+        file.state.withLock { state in _ = fixture.files.reload(&state, file.id) }
+        let after = requests()
+        #expect(!before.isEmpty && !after.isEmpty && before.isDisjoint(with: after))
+        try fixture.files.release(file)
+    }
+
+    /// Its mapping may outlive the descriptor that it was made of, and nobody hears of that.
+    @Test func `what could be mapped for writing counts as written until nobody has it open`() {
+        var state = OpenFile.State()
+        state.handles = 1
+        #expect(state.isInUse && !state.isBeingWritten)
+        let facts = ContentFile.Facts(
+            size: 0,
+            allocated: 0,
+            modified: CatalogFixture.now,
+            changed: CatalogFixture.now
+        )
+        state.direct = OpenFile.DirectWriting(seen: facts, isUntouched: true)
+        #expect(!state.isBeingWritten)
+        state.direct?.isMappable = true
+        #expect(state.isBeingWritten)
+        state.handles = 0
+        #expect(state.isInUse)
+    }
+
     @Test func `of two who let go of a file at once one stores its state`() async throws {
         let fixture = try CatalogFixture()
         let id = try fixture.addFile("file")

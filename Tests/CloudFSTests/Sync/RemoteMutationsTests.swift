@@ -26,6 +26,18 @@ import Testing
         #expect(!mutations.blurs(Self.place, since: after))
     }
 
+    @Test func `what another device writes on meanwhile is blurred for listings under way`() {
+        let mutations = RemoteMutations()
+        mutations.noteWrittenElsewhere(ItemID(5))
+        let before = mutations.beginListing()
+        #expect(!mutations.blurs(ItemID(5), since: before))
+        mutations.noteWrittenElsewhere(ItemID(5))
+        #expect(mutations.blurs(ItemID(5), since: before))
+        #expect(!mutations.blursPath(of: ItemID(5), since: before))
+        #expect(!mutations.isActive(ItemID(5)))
+        #expect(!mutations.blurs(ItemID(5), since: mutations.beginListing()))
+    }
+
     @Test func `what took over a place is blurred with it`() {
         let mutations = RemoteMutations()
         let mark = mutations.beginListing()
