@@ -21,8 +21,10 @@ public enum DriveClientError: Error, Sendable, Hashable, CustomStringConvertible
 
     public var description: String {
         switch self {
+        case .notInDrive(""):
+            return "an empty path names nothing"
         case .notInDrive(let path):
-            return "no drive is mounted at \(path); `cloudfs mounts` lists the drives"
+            return "\(path) is in no drive; `cloudfs mounts` lists the drives"
         case .noDaemon(let mountpoint, let pid?):
             return "the drive at \(mountpoint) has no running daemon (it was pid \(pid)); "
                 + "mount it again with cloudfs-mount, or detach it: "

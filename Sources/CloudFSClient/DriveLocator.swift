@@ -47,6 +47,8 @@ public struct DriveLocator: Sendable {
     ///
     /// - Throws: `notInDrive`, `otherUser`, `insecure`.
     public func location(of path: String) throws(DriveClientError) -> Location {
+        // Else it would be the working folder: a script's unset variable, the whole drive.
+        guard !path.isEmpty else { throw .notInDrive(path: path) }
         guard let place = resolver.place(of: path) else { throw .notInDrive(path: path) }
         let first = try location(of: place, path)
         // Links inside are followed by asking the drive, so only where somebody answers; and not

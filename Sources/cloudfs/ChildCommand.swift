@@ -63,7 +63,14 @@ struct ChildCommand: Sendable {
         sigemptyset(&ordinary)
         for number in Self.leftToChild + Self.handedOn + [SIGPIPE] { sigaddset(&ordinary, number) }
         posix_spawnattr_setsigdefault(&attributes, &ordinary)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
+        // The threads that tasks run on block signals, which the command would inherit.
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(
+            &attributes,
+            Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK)
+        )
         for descriptor in Self.descriptors() where !inherited.contains(descriptor) {
             _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         }

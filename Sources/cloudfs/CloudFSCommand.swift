@@ -74,12 +74,14 @@ struct CloudFSCommand: AsyncParsableCommand {
         }
     }
 
-    /// What is said of a failure: names in it are somebody else's text.
+    /// What is said of a failure, by whom: names in it are somebody else's text.
     ///
     /// - Returns: `nil` for what is none, such as help that was asked for, or has no words.
     static func message(of error: any Error) -> String? {
-        let text = fullMessage(for: error)
+        var text = fullMessage(for: error)
         guard !exitCode(for: error).isSuccess, !text.isEmpty else { return nil }
+        let label = "Error: "
+        if text.hasPrefix(label) { text = "cloudfs: " + text.dropFirst(label.count) }
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         return lines.map { String($0).printable }.joined(separator: "\n")
     }

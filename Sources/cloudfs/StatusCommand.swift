@@ -62,22 +62,21 @@ struct StatusCommand: AsyncParsableCommand {
 
     private func showItems(_ defaults: [String] = []) async throws {
         let depth: ItemQuery.Depth = recursive ? .all : list ? .children : .named
-        var items: [ItemStatus] = []
-        var table = ItemTable()
+        var items: [(status: ItemStatus, shown: String)] = []
         var isComplete = true
         for group in try Targets.find(paths.isEmpty ? defaults : paths) {
             try await group.client.forEachItem(group.paths, depth: depth) { page in
                 if !group.report(page.failures) { isComplete = false }
-                if json {
-                    items += page.items
-                } else {
-                    for item in page.items { table.add(item, shown: group.shown(item.path)) }
-                }
+                items += page.items.map { ($0, group.shown($0.path)) }
             }
         }
+        // What is in one folder comes in the order in which it became known.
+        if depth == .children { items.sort { $0.shown < $1.shown } }
         if json {
-            try Terminal.output.json(items)
-        } else if !table.isEmpty {
+            try Terminal.output.json(items.map(\.status))
+        } else if !items.isEmpty {
+            var table = ItemTable()
+            for item in items { table.add(item.status, shown: item.shown) }
             table.write()
         }
         guard isComplete else { throw ExitCode.failure }

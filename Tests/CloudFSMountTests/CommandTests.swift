@@ -52,6 +52,9 @@ struct CommandTests {
             let paths = Set(items.compactMap { $0["path"]?.string })
             #expect(items.count == 1_401 && paths.count == 1_401)
             #expect(paths.isSuperset(of: ["first/one699", "second/two0", "third/last"]))
+            let table = try await drive.mustDo(["status", "-l", "first"])
+            let rows = table.split(separator: "\n").dropFirst()
+            #expect(rows.count == 700 && rows.elementsEqual(rows.sorted()))
         }
     }
 
@@ -80,6 +83,9 @@ struct CommandTests {
             let missing = try await drive.cloudfs(["status", "no such file"])
             #expect(missing.status != 0)
             #expect(missing.errors.contains("no such file"))
+            // The working folder, and so the whole drive, for a script with an unset variable.
+            let empty = try await drive.cloudfs(["pin", ""])
+            #expect(empty.status != 0 && empty.errors.contains("empty path"), "\(empty)")
         }
     }
 

@@ -481,6 +481,8 @@ struct CoordinationTests {
             for (words, status) in [
                 (["--read", "doc", "--", "sh", "-c", "exit 7"], 7),
                 (["--read", "doc", "--", "no-such-command"], 127),
+                // By a signal that the command gets, as from any shell.
+                (["--read", "doc", "--", "timeout", "0.2", "sleep", "25"], 124),
                 (["--read", "absent", "--", "true"], 1), (["--read", "doc"], 64),
                 (["--", "true"], 64),
             ] {

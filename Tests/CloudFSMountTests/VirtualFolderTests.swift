@@ -22,6 +22,11 @@ struct VirtualFolderTests {
             )
             try await drive.run(
                 """
+                mkdir -p docs/.tool/deep
+                echo x > docs/.tool/deep/index
+                echo x > .rc
+                cat docs/.tool/deep/index .rc > /dev/null
+                rm -r .rc
                 cat plan.txt docs/plan.txt docs/deep/note.txt > /dev/null
                 setfattr -n user.cloudfs.favorite -v 1 docs/deep
                 setfattr -n user.cloudfs.pin -v pinned docs/deep/note.txt

@@ -10,14 +10,25 @@ struct VirtualMember: Sendable, Hashable {
 
 /// The items that virtual folders lead to, at most `limit` each; none without a name.
 extension CatalogReader {
-    /// What people opened, the latest ones.
-    ///
-    /// Hidden files are left out: those that programs keep for themselves.
+    /// That neither a name nor that of a folder above it begins with a dot: what programs keep for
+    /// themselves does.
+    private static let isSeen = """
+        substr(name.name, 1, 1) <> x'2e' AND NOT EXISTS (
+            WITH RECURSIVE above(id) AS (
+                SELECT name.parent
+                UNION SELECT higher.parent FROM name AS higher JOIN above ON higher.item = above.id
+            )
+            SELECT 1 FROM above JOIN name AS folder ON folder.item = above.id
+            WHERE substr(folder.name, 1, 1) = x'2e'
+        )
+        """
+
+    /// What people opened, the latest ones; hidden files are left out.
     func recentItems(limit: Int) throws -> [VirtualMember] {
         try members(
             """
             SELECT item.id, item.document, name.name FROM item JOIN name ON name.item = item.id
-            WHERE item.opened IS NOT NULL AND substr(name.name, 1, 1) <> x'2e'
+            WHERE item.opened IS NOT NULL AND \(Self.isSeen)
             ORDER BY item.opened DESC LIMIT ?
             """,
             [limit]
@@ -31,7 +42,7 @@ extension CatalogReader {
                 sql: """
                     SELECT item.document, item.opened FROM item
                     JOIN name ON name.item = item.id JOIN base ON base.item = item.id
-                    WHERE item.opened IS NOT NULL AND substr(name.name, 1, 1) <> x'2e'
+                    WHERE item.opened IS NOT NULL AND \(Self.isSeen)
                     ORDER BY item.opened DESC LIMIT ?
                     """
             ),

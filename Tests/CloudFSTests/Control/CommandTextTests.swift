@@ -136,7 +136,7 @@ import Testing
     @Test func `an error cannot steer the terminal`() {
         let error = ValidationError("no such item: \u{1B}[2J\u{202E}x")
         let message = CloudFSCommand.message(of: error)
-        #expect(message?.hasPrefix(#"Error: no such item: \u{1b}[2J\u{202e}x"# + "\n") == true)
+        #expect(message?.hasPrefix(#"cloudfs: no such item: \u{1b}[2J\u{202e}x"# + "\n") == true)
         #expect(CloudFSCommand.message(of: CleanExit.message("done")) == nil)
         #expect(CloudFSCommand.message(of: ExitCode.failure) == nil)
     }

@@ -45,7 +45,8 @@ struct S3CredentialSearch: Sendable {
             .unauthenticated,
             "there are no S3 credentials in \(places.joined(separator: ", ")) or the profile "
                 + "\(location.name) of \(location.credentialsPath) and \(location.configPath); "
-                + "run cloudfs login, or set the option anonymous for a public bucket"
+                + "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the option profile, or "
+                + "anonymous for a public bucket; for a drive that is mounted: cloudfs login"
         )
     }
 
