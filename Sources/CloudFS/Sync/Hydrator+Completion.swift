@@ -80,8 +80,8 @@ extension Hydrator {
         }
     }
 
-    /// Notes that all is here of a file whose content the kernel has had from an earlier process: it
-    /// was let at nothing less, which that process may not have stored any more.
+    /// Notes that all is here of a file whose content the kernel has had from an earlier process:
+    /// it was let at nothing less, which that process may not have stored any more.
     func noteExposed(_ file: OpenFile) throws(CloudFSError) {
         let actions = try file.state.withLock {
             state throws(CloudFSError) -> [HydrationPlan.Action] in

@@ -275,9 +275,7 @@ final class OpenFiles: Sendable {
         }
     }
 
-    /// Notes that a program opened a file.
-    ///
-    /// Kept in memory until `saveUses`: an open must not cost a transaction.
+    /// Notes, until `saveUses`, that a program opened a file: that must not cost a transaction.
     ///
     /// - Parameter isPersons: Whether the program is one by which a person sees the file.
     func noteUse(of id: ItemID, isPersons: Bool) {
