@@ -63,10 +63,7 @@ struct ChildCommand: Sendable {
         sigemptyset(&ordinary)
         for number in Self.leftToChild + Self.handedOn + [SIGPIPE] { sigaddset(&ordinary, number) }
         posix_spawnattr_setsigdefault(&attributes, &ordinary)
-        // The threads that tasks run on block signals, which the command would inherit.
-        var none = sigset_t()
-        sigemptyset(&none)
-        posix_spawnattr_setsigmask(&attributes, &none)
+        attributes.blockNoSignals()
         posix_spawnattr_setflags(
             &attributes,
             Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK)
@@ -93,5 +90,15 @@ struct ChildCommand: Sendable {
         }
         let signal = status & 0x7f
         return signal == 0 ? (status >> 8) & 0xff : 128 + signal
+    }
+}
+
+extension posix_spawnattr_t {
+    /// Gives a command no blocked signals, if `POSIX_SPAWN_SETSIGMASK` is set: the threads that
+    /// tasks run on block them, and it would inherit that.
+    mutating func blockNoSignals() {
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&self, &none)
     }
 }

@@ -265,10 +265,10 @@ struct PackageTests {
             drive.mount.change(environment: ["CLOUDFS_FAULTS": "package.unpacked=delay:2000"])
             let slow = try await drive.restart()
             let files = "find '\(slow.mount.state)/content' -type f | wc -l"
-            let before = try await slow.run(files)
+            let before = try #require(Int(try await slow.run(files)))
             let first = try slow.start("exec ls Note.bundle")
             try await eventually("its files are made") {
-                try await slow.run(files) >= "\((Int(before) ?? 0) + 3)"
+                try #require(Int(try await slow.run(files))) >= before + 3
             }
             first.send(SIGINT)
             _ = try await first.wait(within: .seconds(20))

@@ -10,52 +10,77 @@ struct VirtualMember: Sendable, Hashable {
 
 /// The items that virtual folders lead to, at most `limit` each; none without a name.
 extension CatalogReader {
-    /// That neither a name nor that of a folder above it begins with a dot: what programs keep for
-    /// themselves does.
-    private static let isSeen = """
-        substr(name.name, 1, 1) <> x'2e' AND NOT EXISTS (
-            WITH RECURSIVE above(id) AS (
-                SELECT name.parent
-                UNION SELECT higher.parent FROM name AS higher JOIN above ON higher.item = above.id
-            )
-            SELECT 1 FROM above JOIN name AS folder ON folder.item = above.id
-            WHERE substr(folder.name, 1, 1) = x'2e'
-        )
-        """
-
-    /// What people opened, the latest ones; hidden files are left out.
+    /// What people opened, the latest ones; what is hidden, or in a hidden folder, is left out.
     func recentItems(limit: Int) throws -> [VirtualMember] {
-        try members(
+        try latest(
             """
-            SELECT item.id, item.document, name.name FROM item JOIN name ON name.item = item.id
-            WHERE item.opened IS NOT NULL AND \(Self.isSeen)
-            ORDER BY item.opened DESC LIMIT ?
+            SELECT name.parent, item.document, item.id, name.name FROM item
+            JOIN name ON name.item = item.id
+            WHERE item.opened IS NOT NULL AND substr(name.name, 1, 1) <> x'2e'
+            ORDER BY item.opened DESC
             """,
-            [limit]
-        )
+            limit: limit
+        ) { row, document in
+            VirtualMember(item: ItemID(row[2]), document: document, name: row.bytes(3))
+        }
     }
 
-    /// What people opened last of what other devices know too; hidden files are left out.
+    /// What people opened last of what other devices know too, without what is hidden.
     func recentUses(limit: Int) throws -> [RecentUse] {
-        try DatabaseRow.all(
-            database.cachedStatement(
-                sql: """
-                    SELECT item.document, item.opened FROM item
-                    JOIN name ON name.item = item.id JOIN base ON base.item = item.id
-                    WHERE item.opened IS NOT NULL AND \(Self.isSeen)
-                    ORDER BY item.opened DESC LIMIT ?
-                    """
-            ),
-            arguments: [limit]
-        ) { row in
-            DocumentID(blob: row.bytes(0)).map { document in
-                let opened = Timestamp(nanoseconds: row[1])
-                return RecentUse(
-                    document: document,
-                    opened: Timestamp(seconds: opened.seconds, nanoseconds: 0)
-                )
+        try latest(
+            """
+            SELECT name.parent, item.document, item.opened FROM item
+            JOIN name ON name.item = item.id JOIN base ON base.item = item.id
+            WHERE item.opened IS NOT NULL AND substr(name.name, 1, 1) <> x'2e'
+            ORDER BY item.opened DESC
+            """,
+            limit: limit
+        ) { row, document in
+            let opened = Timestamp(nanoseconds: row[2])
+            return RecentUse(
+                document: document,
+                opened: Timestamp(seconds: opened.seconds, nanoseconds: 0)
+            )
+        }
+    }
+
+    /// What `read` makes of the first rows that are in no hidden folder.
+    ///
+    /// - Parameter sql: Its first columns are the folder and the document.
+    private func latest<Value>(
+        _ sql: String,
+        limit: Int,
+        _ read: (DatabaseRow, DocumentID) -> Value
+    ) throws -> [Value] {
+        var found: [Value] = []
+        var hidden: [ItemID: Bool] = [:]
+        try DatabaseRow.forEach(database.cachedStatement(sql: sql)) { row in
+            guard try !isHidden(ItemID(row[0]), &hidden) else { return true }
+            if let document = DocumentID(blob: row.bytes(1)) { found.append(read(row, document)) }
+            return found.count < limit
+        }
+        return found
+    }
+
+    /// Whether the name of a folder, or of one above it, begins with a dot: what programs keep for
+    /// themselves does.
+    ///
+    /// - Parameter known: What was found before. One `git clone` leaves thousands in few folders.
+    private func isHidden(_ folder: ItemID, _ known: inout [ItemID: Bool]) throws -> Bool {
+        var way: [ItemID] = []
+        var current = folder
+        var answer = known[current]
+        while answer == nil {
+            way.append(current)
+            if let place = try name(of: current), way.count <= CatalogReader.deepest {
+                current = place.parent
+                answer = place.name.first == UInt8(ascii: ".") ? true : known[current]
+            } else {
+                answer = false
             }
-        }.compactMap(\.self)
+        }
+        for folder in way { known[folder] = answer }
+        return answer ?? false
     }
 
     func favoriteItems(limit: Int) throws -> [VirtualMember] {

@@ -64,8 +64,8 @@ extension Filesystem {
             state.isBackingDecided = true
             state.backing = kept.record.backing == 0 ? nil : kept.record.backing
         }
-        handles.adopt(file, claim: claim, kept)
         if kept.record.backing != 0 { try hydrator.noteExposed(file) }
+        handles.adopt(file, claim: claim, kept)
         if isWritable, kept.record.backing != 0 { try files.adoptDirectWriters(of: file) }
     }
 }

@@ -41,11 +41,7 @@ extension Hydrator {
         }
         var (rest, done) = ([OpenFile](), [OpenFile]())
         for file in looked {
-            let (actions, goesOn) = file.state.withLock {
-                state -> ([HydrationPlan.Action], Bool) in
-                state.isWatched = state.plan?.waiters.isEmpty == false
-                // An evicted file has a plan, too; nothing of it is to be begun from here.
-                guard state.isWatched else { return ([], false) }
+            let (actions, goesOn) = file.state.withLock { state in
                 let now = files.clocks.elapsed()
                 let actions = files.handle(.expireStalled(.timedOut), &state, now)
                 state.isWatched = state.plan?.waiters.isEmpty == false

@@ -413,12 +413,15 @@ extension OpenFiles {
         try catalog.makeDurable()
     }
 
+    /// Tells the plan of a file what happened, unless there is no content yet that could take what
+    /// the plan would begin to fetch.
     func handle(
         _ event: HydrationPlan.Event,
         _ state: inout OpenFile.State,
         _ now: Duration
     ) -> [HydrationPlan.Action] {
-        state.plan?.handle(event, now: now) ?? []
+        guard state.generation != 0 else { return [] }
+        return state.plan?.handle(event, now: now) ?? []
     }
 }
 

@@ -12,7 +12,7 @@ struct CatalogFixture {
 
     var catalog: Catalog { files.catalog }
 
-    init() throws {
+    init(hydration: HydrationSettings = HydrationSettings(policy: .partial)) throws {
         directory = try TemporaryDirectory()
         let catalog = try Catalog(path: directory.path("catalog.sqlite"))
         try catalog.write { writer in
@@ -25,7 +25,7 @@ struct CatalogFixture {
             catalog: catalog,
             store: try ContentStore(root: directory.path),
             clocks: .system,
-            hydration: HydrationSettings(policy: .partial),
+            hydration: hydration,
             quietTime: .zero
         )
     }

@@ -39,6 +39,25 @@ import Testing
         try fixture.files.release(file)
     }
 
+    /// As after an eviction: nobody could take what comes, and who opens it then would wait for it.
+    @Test func `nothing is begun for a file that has no content yet`() throws {
+        let fixture = try CatalogFixture(hydration: HydrationSettings(policy: .full))
+        let id = try fixture.addFile("file")
+        try fixture.catalog.write { writer in
+            try writer.setBase(PartialFile.base(of: id, named: "file", version: "1"))
+        }
+        let file = try fixture.files.acquire(id)
+        file.state.withLock { state in
+            #expect(state.generation == 0 && state.plan != nil)
+            let now = fixture.files.clocks.elapsed()
+            #expect(fixture.files.handle(.expireStalled(.timedOut), &state, now).isEmpty)
+            state.generation = 1
+            #expect(!fixture.files.handle(.expireStalled(.timedOut), &state, now).isEmpty)
+            state.generation = 0
+        }
+        try fixture.files.release(file)
+    }
+
     /// Its mapping may outlive the descriptor that it was made of, and nobody hears of that.
     @Test func `what could be mapped for writing counts as written until nobody has it open`() {
         var state = OpenFile.State()
