@@ -12,6 +12,9 @@ import GRDB
 enum Bequests {
     /// How many wait for an heir at most; the oldest go first.
     static let mostWaiting = 100_000
+    /// How many of the oldest are looked at whenever one is added: more than that, so that they
+    /// get fewer.
+    static let mostDropped = 8
     /// How many items with something to send may be found again by their bytes.
     static let mostUnsent = 1_000
     static let lifetime = Duration.seconds(7 * 86_400)
@@ -331,13 +334,17 @@ extension CatalogWriter {
         return id
     }
 
+    /// A few each time, of the oldest: many are kept, and each of many removals comes by here.
     private func dropOldBequests(at now: Timestamp) throws {
         try execute(
             """
-            DELETE FROM bequest WHERE since < ?1
-                OR id <= (SELECT max(id) FROM bequest) - ?2
+            DELETE FROM bequest WHERE id IN (SELECT id FROM bequest ORDER BY id LIMIT ?)
+                AND (since < ? OR id <= (SELECT max(id) FROM bequest) - ?)
             """,
-            [(now + (.zero - Bequests.lifetime)).nanoseconds, Bequests.mostWaiting]
+            [
+                Bequests.mostDropped, (now + (.zero - Bequests.lifetime)).nanoseconds,
+                Bequests.mostWaiting,
+            ]
         )
     }
 

@@ -145,17 +145,15 @@ extension CatalogReader {
         ) ?? false
     }
 
-    /// Whether anything at or below an item is held back.
+    /// Whether anything at or below an item is held back: few things are, and little is above them.
     func isHeldBack(below id: ItemID) throws -> Bool {
         try DatabaseRow.value(
             database.cachedStatement(
                 sql: """
-                    SELECT CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE is_held = 1)
-                        THEN EXISTS (SELECT 1 FROM outbox WHERE is_held = 1 AND item IN (
-                            WITH RECURSIVE below(id) AS (
-                                SELECT ?1 UNION ALL
-                                SELECT name.item FROM below JOIN name ON name.parent = below.id)
-                            SELECT id FROM below)) END
+                    WITH RECURSIVE above(id) AS (
+                        SELECT item FROM outbox WHERE is_held = 1 UNION
+                        SELECT name.parent FROM above JOIN name ON name.item = above.id)
+                    SELECT EXISTS (SELECT 1 FROM above WHERE id = ?)
                     """
             ),
             arguments: [id.rawValue]

@@ -51,7 +51,12 @@ final class Catalog: Sendable {
             }
             let connections = try CatalogConnections(path: path, configuration)
             let writer = connections.writer
-            try writer.writeWithoutTransaction { try CatalogFailure.requireWritable($0) }
+            try writer.writeWithoutTransaction { database in
+                guard try !CatalogSchema.migrator.hasBeenSuperseded(database) else {
+                    throw CloudFSError(.corrupt, "the catalog is of a newer version of CloudFS")
+                }
+                try CatalogFailure.requireWritable(database)
+            }
             try CatalogSchema.migrator.migrate(writer)
             return connections
         }

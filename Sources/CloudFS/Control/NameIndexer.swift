@@ -35,7 +35,7 @@ final class NameIndexer: Sendable {
     }
 
     private func fill() async throws(CloudFSError) {
-        try await pool.engine { try self.catalog.write { try $0.dropIndexIfStale() } }
+        try await pool.engine { try self.catalog.write(isLong: true) { try $0.dropIndexIfStale() } }
         var isMore = true
         while isMore, !Task.isCancelled {
             await precedence.giveWay(with: .upload)

@@ -8,7 +8,8 @@ final class VirtualFolders: Sendable {
     private struct Kept {
         var listing: VirtualListing
         var changes: UInt64
-        var since: Duration
+        /// Until when it is shown again.
+        var end: Duration
     }
 
     private let elapsed: @Sendable () -> Duration
@@ -54,7 +55,7 @@ final class VirtualFolders: Sendable {
     ) throws(CloudFSError) -> VirtualListing {
         let (now, current) = (elapsed(), state(for: node))
         let known = kept.withLock { kept -> VirtualListing? in
-            guard let own = kept[node], own.changes == current, now - own.since < Self.memory
+            guard let own = kept[node], own.changes == current, now < own.end
             else { return nil }
             return own.listing
         }
@@ -63,7 +64,10 @@ final class VirtualFolders: Sendable {
         let listing = VirtualListing(members)
         kept.withLock { kept in
             if kept.count >= Self.mostKept { kept = [:] }
-            kept[node] = Kept(listing: listing, changes: current, since: now)
+            // From now on, and for as long as it took: whoever goes through it looks up each name.
+            let end = elapsed()
+            let rest = max(Self.memory, end - now)
+            kept[node] = Kept(listing: listing, changes: current, end: end + rest)
         }
         return listing
     }

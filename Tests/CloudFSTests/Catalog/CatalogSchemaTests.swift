@@ -6,6 +6,31 @@ import Testing
 
 /// Catalogs that an earlier version has left.
 @Suite struct CatalogSchemaTests {
+    /// After an update was taken back: what that version noted would be overlooked.
+    @Test func `a catalog of a newer version is refused and not changed`() throws {
+        let folder = try TemporaryDirectory()
+        let path = folder.path("catalog.sqlite")
+        let newer = try DatabaseQueue(path: path)
+        // Something is left to be done to it, so that it would show.
+        try CatalogSchema.migrator.migrate(newer, upTo: "15")
+        try newer.write { database in
+            try database.execute(sql: "INSERT INTO grdb_migrations VALUES ('1000')")
+        }
+        func schema(_ database: DatabaseQueue) throws -> [String] {
+            try database.read { database in
+                let sql = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY sql"
+                return try String.fetchAll(database, sql: sql)
+                    + String.fetchAll(database, sql: "SELECT identifier FROM grdb_migrations")
+            }
+        }
+        let before = try schema(newer)
+        try newer.close()
+        let error = #expect(throws: CloudFSError.self) { _ = try Catalog(path: path) }
+        #expect(error?.code == .corrupt)
+        #expect(error?.message.contains("newer version") == true)
+        #expect(try schema(try DatabaseQueue(path: path)) == before)
+    }
+
     @Test func `a catalog with conflict versions by document keeps all its items`() throws {
         let folder = try TemporaryDirectory()
         let path = folder.path("catalog.sqlite")

@@ -1,5 +1,6 @@
 import CloudFSTestSupport
 import GRDB
+import Synchronization
 import Testing
 
 @testable import CloudFS
@@ -32,6 +33,28 @@ import Testing
         #expect(failure?.code == .invalidArgument)
         #expect(try find("%zz") == nil)
         #expect(try count() == 0)
+    }
+
+    /// Whoever goes through a folder looks up each of its names after it was listed.
+    @Test func `what takes long to find is not found anew for each of its names`() throws {
+        let now = Mutex(Duration.zero)
+        let slow = VirtualFolders(elapsed: { now.withLock { $0 } })
+        let node = try #require(try find("known"))
+        var count = 0
+        func list() throws -> Int {
+            _ = try slow.listing(of: node, in: fixture.catalog) { _ throws(CloudFSError) in
+                count += 1
+                now.withLock { $0 += .seconds(3) }
+                return try QueryPlan(Query(condition: .everything)) { _ in nil }
+            }
+            return count
+        }
+        #expect(try list() == 1)
+        #expect(try list() == 1)
+        now.withLock { $0 += .seconds(2) }
+        #expect(try list() == 1)
+        now.withLock { $0 += .seconds(2) }
+        #expect(try list() == 2)
     }
 
     @Test func `a catalog that cannot be written says so, and knows what it knew`() throws {
