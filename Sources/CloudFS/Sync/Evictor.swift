@@ -124,7 +124,7 @@ final class Evictor: Sendable {
         guard !state.isInUse else {
             throw CloudFSError(.claimed, "the file is open", item: id)
         }
-        guard state.fetches.isEmpty, state.waits.isEmpty, state.completers == 0 else {
+        guard !state.isBeingFetched else {
             throw CloudFSError(.claimed, "the file is being downloaded", item: id)
         }
         var dropped = try files.catalog.write { writer in

@@ -346,8 +346,8 @@ final class Hydrator: Sendable {
     ) {
         let isGone = failure?.code == .remoteChanged || failure?.code == .notFound
         let actions = file.state.withLock { state -> [HydrationPlan.Action] in
-            guard state.generation == generation else { return [] }
             state.fetches[request] = nil
+            guard state.generation == generation else { return [] }
             let event: HydrationPlan.Event =
                 failure.map { isGone ? .remoteChanged : .requestFailed(request, $0.code) }
                 ?? .requestEnded(request)

@@ -182,6 +182,13 @@ final class OpenFile: Sendable {
         /// Whether a program has the file open, or may have it mapped for writing.
         var isInUse: Bool { handles > 0 || direct != nil }
 
+        /// Whether some of it is on its way here.
+        ///
+        /// Of what is stored as all here nothing is, though the last fetch may not have ended.
+        var isBeingFetched: Bool {
+            completers > 0 || (plan != nil && (!fetches.isEmpty || !waits.isEmpty))
+        }
+
         /// Whether a program may be writing.
         ///
         /// A mapping outlives the descriptor that it was made of, and whether there is one can be

@@ -414,13 +414,13 @@ extension OpenFiles {
     }
 
     /// Tells the plan of a file what happened, unless there is no content yet that could take what
-    /// the plan would begin to fetch.
+    /// the plan would begin to fetch; of a version that is gone it begins nothing.
     func handle(
         _ event: HydrationPlan.Event,
         _ state: inout OpenFile.State,
         _ now: Duration
     ) -> [HydrationPlan.Action] {
-        guard state.generation != 0 else { return [] }
+        guard state.generation != 0 || state.plan?.isOutdated == true else { return [] }
         return state.plan?.handle(event, now: now) ?? []
     }
 }

@@ -104,6 +104,22 @@ import Testing
         #expect(claimed.items.withLock { $0 } == [loose, own])
     }
 
+    /// It is shown as local a moment before the last of its fetches has ended.
+    @Test func `what is stored as all here can be evicted at once`() throws {
+        let id = try addFile("file")
+        let file = try fixture.files.acquire(id)
+        file.state.withLock { state in
+            state.fetches[HydrationPlan.RequestID(rawValue: 1)] = Task {}
+            #expect(state.plan == nil)
+        }
+        try evictor.evict(id)
+        #expect(try !isHere(id))
+        // What comes again is another matter.
+        #expect(file.state.withLock { $0.isBeingFetched })
+        file.state.withLock { $0.fetches = [:] }
+        try fixture.files.release(file)
+    }
+
     @Test func `after a look at all files only those that were used are looked at`() throws {
         let folder = try addFolder("folder")
         try catalog.write { try $0.setPolicy(.pinned, of: folder) }
