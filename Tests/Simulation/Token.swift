@@ -1,3 +1,5 @@
+import Glibc
+
 /// What programs write: 16 bytes that nobody else ever writes, repeated to fill a block.
 struct Token: Hashable, Sendable, CustomStringConvertible {
     let number: Int
@@ -25,12 +27,11 @@ struct Token: Hashable, Sendable, CustomStringConvertible {
 
     static func content(of bytes: [UInt8]) -> Content {
         var content = Content(isTorn: bytes.count % byteCount != 0)
-        var last = 0..<0
-        for start in stride(from: 0, to: bytes.count - bytes.count % byteCount, by: byteCount) {
+        var start = -byteCount
+        // A block has the same token again and again.
+        while let next = nextUnit(unlike: start, in: bytes) {
+            start = next
             let unit = start..<start + byteCount
-            // A block has the same token again and again.
-            if bytes[unit] == bytes[last] { continue }
-            last = unit
             if bytes[unit].allSatisfy({ $0 == 0 }) { continue }
             guard let token = Token(bytes[unit]) else {
                 content.isTorn = true
@@ -39,6 +40,18 @@ struct Token: Hashable, Sendable, CustomStringConvertible {
             content.tokens.insert(token)
         }
         return content
+    }
+
+    /// Where the first unit begins after one that is another.
+    private static func nextUnit(unlike start: Int, in bytes: [UInt8]) -> Int? {
+        bytes.withUnsafeBytes { bytes in
+            var next = start + byteCount
+            while let all = bytes.baseAddress, next + byteCount <= bytes.count {
+                if start < 0 || memcmp(all + start, all + next, byteCount) != 0 { return next }
+                next += byteCount
+            }
+            return nil
+        }
     }
 
     /// What a file consists of, for people.

@@ -32,6 +32,8 @@ struct UnsentFiles: Sendable {
     }
 
     fileprivate var byContent: [String: [File]] = [:]
+    /// Whether the same bytes tell what an item was where no identity does.
+    fileprivate let byBytes: Bool
     /// Whether there are bequests.
     fileprivate(set) var hasBequests = false
 
@@ -50,8 +52,10 @@ struct UnsentFiles: Sendable {
 }
 
 extension CatalogReader {
-    func unsentFiles() throws -> UnsentFiles {
-        var files = UnsentFiles(hasBequests: try hasBequests())
+    /// - Parameter byBytes: Whether the same bytes tell what an item was where no identity does.
+    func unsentFiles(byBytes: Bool) throws -> UnsentFiles {
+        var files = UnsentFiles(byBytes: byBytes, hasBequests: try hasBequests())
+        guard byBytes else { return files }
         // As an argument, the kind would have SQLite compile this each time: there are indexes for
         // some kinds only.
         let statement = try database.cachedStatement(
@@ -245,25 +249,27 @@ extension CatalogWriter {
 
     /// Hands to an item of the cloud what was written on what it may have been before.
     ///
-    /// - Parameters:
-    ///   - byBytes: Whether the same bytes tell it where no identity does.
-    ///   - unsent: What there is to be found by its bytes.
+    /// - Parameter unsent: What there is.
     /// - Returns: Whether anything is shown that was not before.
     func inherit(
         _ remote: RemoteItem,
         as id: ItemID,
-        byBytes: Bool,
         from unsent: UnsentFiles,
         at now: Timestamp
     ) throws -> Bool {
         let oldest = now + (.zero - Bequests.lifetime)
         if unsent.hasBequests,
-            let bequest = try reader.bequest(to: remote, as: id, byBytes: byBytes, since: oldest)
+            let bequest = try reader.bequest(
+                to: remote,
+                as: id,
+                byBytes: unsent.byBytes,
+                since: oldest
+            )
         {
             let isDocument = remote.isIdentified && bequest.document == remote.documentID
             return try take(bequest, for: id, isDocument: isDocument, at: now)
         }
-        if byBytes, let original = unsent.file(like: remote, before: id) {
+        if unsent.byBytes, let original = unsent.file(like: remote, before: id) {
             try noteHeir(id, ofBytesOf: original, at: now)
         }
         return false

@@ -313,22 +313,16 @@ extension CatalogWriter {
         )
     }
 
-    /// Marks the files at and below an item that are not all here as wanted, or none of them.
-    ///
-    /// - Returns: How many files are wanted there.
-    @discardableResult
-    func setWantedBelow(_ id: ItemID, _ isWanted: Bool) throws -> Int {
-        if isWanted { outcome.hasWanted = true }
+    /// Asks for a file, unless all of it is here.
+    func want(_ id: ItemID) throws {
         try execute(
             """
-            WITH RECURSIVE below(id) AS (
-                SELECT ? UNION ALL SELECT name.item FROM below JOIN name ON name.parent = below.id)
-            UPDATE item SET is_wanted = ?
-            WHERE kind = 1 AND residency <> 2 AND size > 0 AND id IN (SELECT id FROM below)
+            UPDATE item SET is_wanted = 1
+            WHERE id = ? AND kind = 1 AND residency <> 2 AND size > 0
             """,
-            [id.rawValue, isWanted]
+            [id.rawValue]
         )
-        return database.changesCount
+        if database.changesCount > 0 { outcome.hasWanted = true }
     }
 
     /// Queues what was changed at or below an item while it was excluded.

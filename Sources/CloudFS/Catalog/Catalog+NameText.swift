@@ -31,6 +31,21 @@ extension CatalogReader {
             arguments: [try indexedNames(), NameText.patience]
         ) != nil
     }
+
+    fileprivate func indexRowCount() throws -> Int64 {
+        try setting(NameText.goneSetting).flatMap { Int64($0) } ?? 0
+    }
+
+    /// Whether most of what the index has is of names that are gone.
+    func hasStaleIndex() throws -> Bool {
+        let rows = try indexRowCount()
+        guard rows > 10_000 else { return false }
+        let left = try Int64.fetchOne(
+            database.cachedStatement(sql: "SELECT count(*) FROM name WHERE id <= ?"),
+            arguments: [try indexedNames()]
+        )
+        return left.map { $0 < rows / 2 } ?? false
+    }
 }
 
 extension CatalogWriter {
@@ -47,27 +62,16 @@ extension CatalogWriter {
                 [position, FoldedName(name.name).indexed]
             )
         }
-        let rows = try indexRowCount() + Int64(names.count)
+        let rows = try reader.indexRowCount() + Int64(names.count)
         try setSetting(NameText.setting, to: String(last.position))
         try setSetting(NameText.goneSetting, to: String(rows))
         return names.count == limit
     }
 
-    /// Empties the index if most of what it has is of names that are gone.
-    func dropIndexIfStale() throws {
-        let rows = try indexRowCount()
-        guard rows > 10_000 else { return }
-        let left = try Int64.fetchOne(
-            database.cachedStatement(sql: "SELECT count(*) FROM name WHERE id <= ?"),
-            arguments: [try reader.indexedNames()]
-        )
-        guard let left, left < rows / 2 else { return }
+    /// Empties the index, which is then filled anew.
+    func dropIndex() throws {
         try execute("INSERT INTO name_text (name_text) VALUES ('delete-all')")
         try removeSetting(NameText.setting)
         try removeSetting(NameText.goneSetting)
-    }
-
-    private func indexRowCount() throws -> Int64 {
-        try reader.setting(NameText.goneSetting).flatMap { Int64($0) } ?? 0
     }
 }

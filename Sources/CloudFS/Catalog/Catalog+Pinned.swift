@@ -11,40 +11,85 @@ private enum Pinned {
             CROSS JOIN item ON item.id = name.item AND item.policy = 0)
         """
 
+    /// The same of one item and what follows it, whatever policy it has.
+    static let following = """
+        WITH RECURSIVE following(id) AS (
+            SELECT ?1 UNION
+            SELECT item.id FROM following CROSS JOIN name ON name.parent = following.id
+            CROSS JOIN item ON item.id = name.item AND item.policy = 0
+        """
+
     /// Files that the cloud has more of than is here; what is in a package comes with it.
     static let isAbsent = """
         kind = 1 AND residency <> 2 AND size > 0 AND lost_size IS NULL AND package IS NULL
         """
 
-    /// Those of them that nobody has asked for, and that were not removed.
-    static let isMissed = """
-        \(isAbsent) AND is_wanted = 0 AND id IN (SELECT id FROM pinned)
-            AND EXISTS (SELECT 1 FROM name WHERE name.item = item.id)
-        """
+    /// How many items are looked at in a transaction that others wait for.
+    static let mostAtOnce = 1_000
 }
 
 extension CatalogReader {
-    /// Whether something is pinned that is neither here nor asked for.
-    func missesPinned() throws -> Bool {
-        try DatabaseRow.value(
+    /// Files that are pinned and neither here nor asked for; none that was removed.
+    func missedPinned() throws -> [ItemID] {
+        try Int64.fetchAll(
             database.cachedStatement(
                 sql: """
                     \(Pinned.all)
-                    SELECT EXISTS (SELECT 1 FROM item WHERE \(Pinned.isMissed))
+                    SELECT id FROM item WHERE \(Pinned.isAbsent) AND is_wanted = 0
+                        AND id IN (SELECT id FROM pinned)
+                        AND EXISTS (SELECT 1 FROM name WHERE name.item = item.id)
                     """
             )
-        ) ?? false
+        ).map { ItemID($0) }
+    }
+
+    /// Files that follow the policy of an item, and are not yet, or still, asked for as it says.
+    func filesBehindPolicy(of id: ItemID) throws -> [ItemID] {
+        let isPinned = try effectivePolicy(of: id) == .pinned
+        return try Int64.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    \(Pinned.following))
+                    SELECT item.id FROM following CROSS JOIN item ON item.id = following.id
+                    WHERE is_wanted <> ?2 AND (is_wanted = 1 OR (\(Pinned.isAbsent)))
+                    """
+            ),
+            arguments: [id.rawValue, isPinned]
+        ).map { ItemID($0) }
+    }
+
+    /// Files at and below an item that are not all here.
+    func incompleteFiles(below id: ItemID) throws -> [ItemID] {
+        try Int64.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    WITH RECURSIVE below(id) AS (SELECT ? UNION
+                    SELECT name.item FROM below CROSS JOIN name ON name.parent = below.id)
+                    SELECT item.id FROM below CROSS JOIN item ON item.id = below.id
+                    WHERE kind = 1 AND residency <> 2 AND size > 0
+                    """
+            ),
+            arguments: [id.rawValue]
+        ).map { ItemID($0) }
     }
 }
 
 extension CatalogWriter {
-    /// Asks for all that is pinned and neither here nor asked for.
-    func wantPinned() throws {
-        try execute("\(Pinned.all) UPDATE item SET is_wanted = 1 WHERE \(Pinned.isMissed)")
-        if database.changesCount > 0 { outcome.hasWanted = true }
+    /// Asks for a file that is pinned and not here, and not for one that is not pinned.
+    func followPolicy(_ id: ItemID) throws {
+        let isPinned = try reader.effectivePolicy(of: id) == .pinned
+        try execute(
+            """
+            UPDATE item SET is_wanted = ?1
+            WHERE id = ?2 AND is_wanted <> ?1 AND (?1 = 0 OR (\(Pinned.isAbsent)))
+            """,
+            [isPinned, id.rawValue]
+        )
+        if isPinned, database.changesCount > 0 { outcome.hasWanted = true }
     }
 
-    /// Asks for what has come to a pinned place, and for all below it.
+    /// Asks for what has come to a pinned place, and for all below it; where that is much, it is
+    /// left to who waits for `Catalog.pinned`.
     ///
     /// What was in a pinned place before is here or asked for; what has a policy of its own keeps
     /// that wherever it is.
@@ -53,17 +98,17 @@ extension CatalogWriter {
     func wantIfPinned(_ id: ItemID, from old: ItemID?, in folder: ItemID) throws {
         guard old != folder, try reader.effectivePolicy(of: folder) == .pinned else { return }
         if let old, try reader.effectivePolicy(of: old) == .pinned { return }
-        try execute(
-            """
-            WITH RECURSIVE below(id) AS (
-                SELECT id FROM item WHERE id = ? AND policy = 0 UNION
-                SELECT item.id FROM below CROSS JOIN name ON name.parent = below.id
-                CROSS JOIN item ON item.id = name.item AND item.policy = 0)
-            UPDATE item SET is_wanted = 1
-            WHERE \(Pinned.isAbsent) AND id IN (SELECT id FROM below)
-            """,
-            [id.rawValue]
+        guard try reader.item(id)?.item.content.policy == .inherited else { return }
+        let following = try Int64.fetchAll(
+            database.cachedStatement(
+                sql: "\(Pinned.following) LIMIT ?2) SELECT id FROM following"
+            ),
+            arguments: [id.rawValue, Pinned.mostAtOnce]
         )
-        if database.changesCount > 0 { outcome.hasWanted = true }
+        guard following.count < Pinned.mostAtOnce else {
+            outcome.hasPinned = true
+            return
+        }
+        for id in following { try followPolicy(ItemID(id)) }
     }
 }

@@ -16,6 +16,7 @@ extension CatalogReader {
         let most = min(limit, plan.query.limit ?? limit)
         var items: [ItemID] = []
         guard most > 0 else { return items }
+        let plan = try decided(plan)
         var position: QueryPosition?
         repeat {
             let found = try find(plan, after: position, limit: most - items.count)
@@ -23,6 +24,11 @@ extension CatalogReader {
             position = found.next
         } while position != nil && items.count < most
         return items
+    }
+
+    /// The query by the way that is the best now: each of its pages would look for that anew.
+    func decided(_ plan: QueryPlan) throws -> QueryPlan {
+        plan.deciding(try bestSeed(plan))
     }
 
     /// The next page of what meets a query.
@@ -104,12 +110,20 @@ extension CatalogReader {
 
     /// The first way to few items; if there is none, one that goes through many in their order.
     private func bestSeed(_ plan: QueryPlan) throws -> QuerySeed? {
+        guard !plan.isDecided else { return plan.seeds.first }
         for seed in plan.seeds where try isNarrow(seed) { return seed }
         switch plan.query.order {
         // By an index of all items.
         case .modified: return nil
         case .added:
-            return plan.seeds.last { if case .columns = $0 { false } else { true } }
+            // Names are in this order already. What is below a large folder would be looked for
+            // and sorted as a whole, for each page.
+            return plan.seeds.last { seed in
+                switch seed {
+                case .items, .names: true
+                case .columns, .path: false
+                }
+            }
         case .name, .size, .used:
             // All that is found must be put in order: the last way is the narrowest as a rule.
             return plan.seeds.last

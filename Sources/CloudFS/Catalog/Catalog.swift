@@ -17,6 +17,8 @@ final class Catalog: Sendable {
     let queued = Signal()
     /// Raised after a commit by which files are to be brought here.
     let wanted = Signal()
+    /// Raised after a commit that brought much to a pinned place, which is to be asked for.
+    let pinned = Signal()
     private let reserve: CatalogReserve
     /// How many transactions that take long run, or wait for their turn.
     private let longWrites = Atomic(0)
@@ -27,6 +29,8 @@ final class Catalog: Sendable {
     /// For how long a transaction may run to be waited for, in nanoseconds: one that has to move
     /// the log into the database waits for the disk.
     private static let patience: UInt64 = 1_000_000
+    /// How many items a step changes: some milliseconds.
+    private static let itemsOfStep = 500
 
     /// Opens or creates the catalog at `path` and brings its schema up to date.
     ///
@@ -124,36 +128,32 @@ final class Catalog: Sendable {
             try connections.writer.writeWithoutTransaction { database in
                 try Self.noting(database) {
                     let writer = CatalogWriter(database: database)
-                    var value: Value?
-                    try Self.inTransaction(database) {
+                    let value = try CatalogConnections.inTransaction(database, .immediate) {
                         writingSince.store(begin, ordering: .relaxed)
-                        value = try body(writer)
+                        return try body(writer)
                     }
-                    guard let value else { preconditionFailure("a commit without its value") }
                     if writer.outcome.hasLeftovers { leftovers.raise() }
                     if writer.outcome.hasQueued { queued.raise() }
                     if writer.outcome.hasWanted { wanted.raise() }
+                    if writer.outcome.hasPinned { pinned.raise() }
                     return value
                 }
             }
         }
     }
 
-    /// Commits what `body` does, or undoes it if it throws.
+    /// Changes many items, in transactions that are short enough for others to wait for.
     ///
-    /// GRDB has SQLite compile what begins and ends a transaction each time, which takes a tenth of
-    /// the time of a short one.
-    private static func inTransaction(_ database: Database, _ body: () throws -> Void) throws {
-        try database.cachedStatement(sql: "BEGIN IMMEDIATE").run([])
-        do {
-            try body()
-            try database.cachedStatement(sql: "COMMIT").run([])
-        } catch {
-            // Some failures undo it themselves. GRDB ends this process if one is left.
-            if database.isInsideTransaction {
-                try? database.cachedStatement(sql: "ROLLBACK").run([])
+    /// - Parameter body: Called for each, with the catalog as it is by then.
+    func writeInSteps(
+        _ items: [ItemID],
+        _ body: (CatalogWriter, ItemID) throws -> Void
+    ) throws(CloudFSError) {
+        for begin in stride(from: 0, to: items.count, by: Self.itemsOfStep) {
+            let step = items[begin..<min(begin + Self.itemsOfStep, items.count)]
+            try write(isLong: true) { writer in
+                for id in step { try body(writer, id) }
             }
-            throw error
         }
     }
 
@@ -283,6 +283,8 @@ struct CatalogWriter {
         var hasQueued = false
         /// Whether files are to be brought here.
         var hasWanted = false
+        /// Whether there is something in a pinned place that was not asked for.
+        var hasPinned = false
     }
 
     let database: Database

@@ -149,12 +149,13 @@ struct QueryJudge {
     ) throws -> Bool {
         guard let top = tops[names] else { return false }
         if top == .root || candidate.id == top { return true }
-        var known = places[names] ?? [:]
+        // Emptied before it is looked into: it is changed in place, never copied.
+        if places[names, default: [:]].count > Self.mostPlaces { places[names] = [:] }
         var way: [ItemID] = []
         var current = candidate.parent
         var answer: Bool?
         while answer == nil {
-            if let remembered = known[current] {
+            if let remembered = places[names]?[current] {
                 answer = remembered
                 break
             }
@@ -167,9 +168,7 @@ struct QueryJudge {
                 answer = false
             }
         }
-        if known.count > Self.mostPlaces { known = [:] }
-        for folder in way { known[folder] = answer }
-        places[names] = known
+        for folder in way { places[names, default: [:]][folder] = answer }
         return answer ?? false
     }
 }

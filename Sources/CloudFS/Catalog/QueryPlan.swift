@@ -7,7 +7,9 @@ struct QueryPlan: Sendable {
     let types: [String: TypeMatch]
     /// Ways to all items that can be meant, the ones that are mostly narrow first; without one, all
     /// items are to be looked at.
-    let seeds: [QuerySeed]
+    private(set) var seeds: [QuerySeed]
+    /// Whether the first of them is the one to take, and none if all items are to be looked at.
+    private(set) var isDecided = false
 
     /// - Parameter types: What `TypeMatch` a name of a type has.
     /// - Throws: `invalidArgument` for a type that nobody knows.
@@ -24,6 +26,14 @@ struct QueryPlan: Sendable {
         self.query = query
         self.types = known
         seeds = QuerySeed.all(for: query.condition, known)
+    }
+
+    /// The same by one way, for all of its pages.
+    func deciding(_ seed: QuerySeed?) -> QueryPlan {
+        var plan = self
+        plan.seeds = seed.map { [$0] } ?? []
+        plan.isDecided = true
+        return plan
     }
 
     /// The same in the order that costs nothing.
@@ -56,12 +66,12 @@ extension QueryCondition {
         }
     }
 
-    /// Whether it depends on where an item is, so that moving a folder changes what is in it.
-    var dependsOnPlace: Bool {
+    /// Whether what is set for a folder can change what in it meets the condition.
+    var dependsOnFolders: Bool {
         switch self {
-        case .all(let parts), .any(let parts): parts.contains(where: \.dependsOnPlace)
-        case .not(let part): part.dependsOnPlace
-        case .path, .below, .status: true
+        case .all(let parts), .any(let parts): parts.contains(where: \.dependsOnFolders)
+        case .not(let part): part.dependsOnFolders
+        case .status: true
         default: false
         }
     }

@@ -137,11 +137,14 @@ final class LiveQuery: Sendable {
     private func gather(
         _ take: (Change) throws(CloudFSError) -> Bool
     ) async throws(CloudFSError) {
-        var position: QueryPosition?
         guard !isEmpty else { return }
+        let plan = try await pool.engine {
+            try self.filesystem.catalog.read { try $0.decided(self.plan) }
+        }
+        var position: QueryPosition?
         repeat {
             let from = position
-            let (change, next) = try await pool.engine { [plan, describe] in
+            let (change, next) = try await pool.engine { [describe] in
                 try self.filesystem.catalog.read { reader in
                     let found = try reader.find(plan, after: from, limit: Self.page)
                     var change: Change = [:]
@@ -190,7 +193,7 @@ final class LiveQuery: Sendable {
                 items.insert(id)
                 folders.insert(id)
             }
-            if plan.query.condition.dependsOnPlace { folders.formUnion(items) }
+            if plan.query.condition.dependsOnFolders { folders.formUnion(items) }
             for folder in folders where try reader.hasChildren(folder) { return nil }
             var change: Change = [:]
             let found = try reader.items(Array(items), matching: plan)

@@ -35,7 +35,10 @@ final class NameIndexer: Sendable {
     }
 
     private func fill() async throws(CloudFSError) {
-        try await pool.engine { try self.catalog.write(isLong: true) { try $0.dropIndexIfStale() } }
+        try await pool.engine {
+            guard try self.catalog.read({ try $0.hasStaleIndex() }) else { return }
+            try self.catalog.write(isLong: true) { try $0.dropIndex() }
+        }
         var isMore = true
         while isMore, !Task.isCancelled {
             await precedence.giveWay(with: .upload)

@@ -234,20 +234,20 @@ extension Filesystem {
     }
 
     /// Sets what is asked of an item; what is pinned begins to download.
+    ///
+    /// A death in between leaves the policy; what is pinned is asked for at the next start.
     func setPolicy(_ policy: ContentPolicy, of id: ItemID) throws(CloudFSError) {
         let notBefore = notBefore
         try catalog.write(isLong: true) { writer in
             let wasExcluded = try writer.reader.effectivePolicy(of: id) == .excluded
             try writer.setPolicy(policy, of: id)
-            let isPinned = try writer.reader.effectivePolicy(of: id) == .pinned
-            try writer.setWantedBelow(id, isPinned)
-            // What is pinned by itself below stays asked for.
-            if !isPinned { try writer.wantPinned() }
             if wasExcluded, policy != .excluded {
                 try writer.enqueueChangedBelow(id, notBefore: notBefore)
             }
         }
         hub.publish([.attributes(id)], by: .daemon(askedBy: getpid()))
+        let behind = try catalog.read { try $0.filesBehindPolicy(of: id) }
+        try catalog.writeInSteps(behind) { try $0.followPolicy($1) }
         downloader.noticeWanted()
         evictor.noticeAll()
         virtual.noteChanged()
@@ -257,9 +257,10 @@ extension Filesystem {
     ///
     /// - Returns: How many files are to come.
     func download(_ id: ItemID) throws(CloudFSError) -> Int {
-        let count = try catalog.write(isLong: true) { try $0.setWantedBelow(id, true) }
+        let files = try catalog.read { try $0.incompleteFiles(below: id) }
+        try catalog.writeInSteps(files) { try $0.want($1) }
         downloader.noticeWanted()
-        return count
+        return files.count
     }
 }
 

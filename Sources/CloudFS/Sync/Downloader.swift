@@ -52,9 +52,9 @@ final class Downloader: Sendable {
 
     /// Runs until the task is cancelled.
     func run() async {
-        await askForPinned()
         await withDiscardingTaskGroup { group in
             group.addTask { await self.noticeAsked() }
+            group.addTask { await self.noticePinned() }
             while !Task.isCancelled {
                 let batch = await next()
                 if batch.isEmpty {
@@ -66,13 +66,20 @@ final class Downloader: Sendable {
         }
     }
 
-    /// Asks for what is pinned and was not asked for: earlier versions left out what was moved to a
-    /// pinned place.
+    /// Asks for what is pinned and was not asked for: at the start, for the last process may have
+    /// died before it had done so, and where much has come to a pinned place.
+    private func noticePinned() async {
+        while !Task.isCancelled {
+            await askForPinned()
+            await files.catalog.pinned.wait()
+        }
+    }
+
     private func askForPinned() async {
         do throws(CloudFSError) {
             try await pool.engine {
-                guard try self.files.catalog.read({ try $0.missesPinned() }) else { return }
-                try self.files.catalog.write(isLong: true) { try $0.wantPinned() }
+                let missed = try self.files.catalog.read { try $0.missedPinned() }
+                try self.files.catalog.writeInSteps(missed) { try $0.followPolicy($1) }
             }
         } catch {
             logger.error(

@@ -385,7 +385,7 @@ struct PageChanges {
 
     /// Hands on what was written here on an item that another device has moved to this place.
     private mutating func inherit(_ id: ItemID, _ remote: RemoteItem) throws {
-        let unsent = try unsent ?? reader.unsentFiles()
+        let unsent = try unsent ?? applier.unsentFiles(reader)
         self.unsent = unsent
         result.changes += try applier.inherit(remote, as: id, from: unsent, writer)
     }

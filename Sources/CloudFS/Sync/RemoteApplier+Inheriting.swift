@@ -16,8 +16,7 @@ extension RemoteApplier {
         let hasInherited = try writer.inherit(
             remote,
             as: id,
-            byBytes: !hasStableIDs,
-            from: unsent ?? writer.reader.unsentFiles(),
+            from: unsent ?? unsentFiles(writer.reader),
             at: files.clocks.now()
         )
         guard hasInherited else { return [] }
@@ -26,6 +25,11 @@ extension RemoteApplier {
             metadata: ["item.id": "\(id)"]
         )
         return [.attributes(id)]
+    }
+
+    /// What may turn up in another place.
+    func unsentFiles(_ reader: CatalogReader) throws -> UnsentFiles {
+        try reader.unsentFiles(byBytes: !hasStableIDs)
     }
 
     /// Gives an item the document's identity, unless another one has it: that may be the same item

@@ -69,8 +69,7 @@ import Testing
             _ = try writer.inherit(
                 remote,
                 as: id,
-                byBytes: true,
-                from: try writer.reader.unsentFiles(),
+                from: try writer.reader.unsentFiles(byBytes: true),
                 at: moment
             )
         }
@@ -99,7 +98,10 @@ import Testing
     private func requireWritten(_ id: ItemID) throws {
         #expect(try value(of: id) == [1])
         let (record, entry, unsent) = try fixture.catalog.read { reader in
-            (try reader.existing(id), try reader.outboxEntry(of: id), try reader.unsentFiles())
+            (
+                try reader.existing(id), try reader.outboxEntry(of: id),
+                try reader.unsentFiles(byBytes: true)
+            )
         }
         #expect(record.item.metadata.permissions == 0o600)
         #expect(record.item.metadata.modified == Self.later)
@@ -209,7 +211,7 @@ import Testing
         #expect(try self.document(of: heir) != document)
         try lose(old)
         #expect(try self.document(of: heir) == document)
-        #expect(try fixture.catalog.read { try $0.unsentFiles() }.hasBequests == false)
+        #expect(try fixture.catalog.read { try $0.unsentFiles(byBytes: true) }.hasBequests == false)
     }
 
     /// It may be sent before the other one is missed: its identity must not be lost by that.

@@ -149,12 +149,14 @@ import Testing
             }
         }
         try indexAll()
+        #expect(try !fixture.catalog.read { try $0.hasStaleIndex() })
         try fixture.catalog.write { writer in
             for id in ids.dropFirst(100) {
                 try writer.execute("DELETE FROM name WHERE item = ?", [id.rawValue])
             }
         }
-        try fixture.catalog.write { try $0.dropIndexIfStale() }
+        #expect(try fixture.catalog.read { try $0.hasStaleIndex() })
+        try fixture.catalog.write { try $0.dropIndex() }
         #expect(try fixture.catalog.read { try $0.indexedNames() } == 0)
         #expect(try found("file").count == 100)
         try indexAll()

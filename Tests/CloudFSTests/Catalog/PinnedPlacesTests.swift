@@ -122,9 +122,74 @@ import Testing
         try setPolicy(.pinned, of: removed)
         try catalog.write { try $0.removeName(of: removed) }
         _ = try add("other", .file, in: .root)
-        #expect(try catalog.read { try $0.missesPinned() })
-        try catalog.write { try $0.wantPinned() }
+        #expect(try Set(missed()) == [inner, alone])
+        try catalog.writeInSteps(missed()) { try $0.followPolicy($1) }
         #expect(try wanted() == [inner, alone])
-        #expect(try catalog.read { try !$0.missesPinned() })
+        #expect(try missed().isEmpty)
+    }
+
+    private func missed() throws -> [ItemID] { try catalog.read { try $0.missedPinned() } }
+
+    private func follow(_ policy: ContentPolicy, of id: ItemID) throws {
+        try setPolicy(policy, of: id)
+        let behind = try catalog.read { try $0.filesBehindPolicy(of: id) }
+        try catalog.writeInSteps(behind) { try $0.followPolicy($1) }
+        #expect(try catalog.read { try $0.filesBehindPolicy(of: id) }.isEmpty)
+    }
+
+    @Test func `what follows a policy is asked for as that says, what has its own is not`() throws {
+        let top = try add("top", .folder, in: .root)
+        let file = try add("file", .file, in: top)
+        let folder = try add("folder", .folder, in: top)
+        let inner = try add("inner", .file, in: folder)
+        let pinned = try add("pinned", .folder, in: top)
+        let kept = try add("kept", .file, in: pinned)
+        let free = try add("free", .folder, in: top)
+        let asked = try add("asked", .file, in: free)
+        try follow(.pinned, of: pinned)
+        try setPolicy(.onDemand, of: free)
+        try catalog.write { try $0.want(asked) }
+        try follow(.pinned, of: top)
+        #expect(try wanted() == [file, inner, kept, asked])
+        try follow(.inherited, of: top)
+        #expect(try wanted() == [kept, asked])
+    }
+
+    /// Another one may be said to be pinned, and not to be, while they are gone through.
+    @Test func `what is not pinned any more is not asked for, nor what has come meanwhile`() throws
+    {
+        let file = try add("file", .file, in: pinned)
+        let here = try add("here", .file, in: pinned)
+        let files = try missed()
+        #expect(files.count == 2)
+        try setPolicy(.inherited, of: pinned)
+        try catalog.writeInSteps(files) { try $0.followPolicy($1) }
+        #expect(try wanted().isEmpty)
+        try setPolicy(.pinned, of: pinned)
+        try catalog.write { try $0.setContent(of: here, generation: 1, residency: .resident) }
+        try catalog.writeInSteps(files) { try $0.followPolicy($1) }
+        try catalog.write { for id in files { try $0.want(id) } }
+        #expect(try wanted() == [file])
+    }
+
+    /// Whoever renames it would wait for all of it to be looked at.
+    @Test func `a large folder that comes to a pinned place is asked for later`() async throws {
+        let folder = try add("folder", .folder, in: .root)
+        let files = try catalog.write { writer in
+            var new = NewItem(
+                container: ContainerID(1),
+                kind: .file,
+                metadata: CatalogFixture.metadata
+            )
+            new.size = 3
+            return try (0..<1_200).map { number in
+                let name = Array("file \(number)".utf8)
+                return try writer.insert(new, name: name, in: folder, at: CatalogFixture.now).id
+            }
+        }
+        try move(folder, to: "folder", in: pinned)
+        #expect(try wanted().isEmpty)
+        await catalog.pinned.wait()
+        #expect(try Set(missed()) == Set(files))
     }
 }

@@ -45,14 +45,19 @@ import Testing
         }
     }
 
+    /// On a busy machine the first event can take as long as the silence that is waited for.
     @Test func `a stream that falls silent breaks`() async throws {
+        let patiences = [1, 5, 25, 100]
         try await withServer(in: folder) { client, _ in
-            var hasty = client
-            hasty.longestSilence = .seconds(1)
-            let order = PresenterOrder(path: try drivePath("a"))
-            let outcome = await outcome(of: hasty.present(order))
-            #expect(outcome.count == 1)
-            #expect(outcome.error == silence)
+            for patience in patiences {
+                var hasty = client
+                hasty.longestSilence = .seconds(patience)
+                let order = PresenterOrder(path: try drivePath("a"))
+                let outcome = await outcome(of: hasty.present(order))
+                #expect(outcome.error == silence)
+                guard outcome.count == 0 else { return #expect(outcome.count == 1) }
+            }
+            Issue.record("no event came in \(patiences.reduce(0, +)) seconds")
         }
     }
 }
