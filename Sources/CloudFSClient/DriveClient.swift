@@ -10,7 +10,8 @@ import NIOHTTP1
 /// A value that costs nothing to make; all clients of a process share one pool of connections.
 public struct DriveClient: Sendable {
     public let drive: DriveAddress
-    /// How long an answer may take; requests over whole folders may take twenty times as long.
+    /// How long an answer may take; requests over whole folders may take twenty times as long, if
+    /// the daemon answers others meanwhile.
     public let patience: Duration
     /// How long a stream of events may be silent; the daemon sends something every 10 s.
     var longestSilence = Duration.seconds(35)
@@ -292,7 +293,7 @@ public struct DriveClient: Sendable {
         return try await send(route, query: query, method: .GET, body: nil, within: patience)
     }
 
-    func post<Answer: Decodable>(
+    func post<Answer: Decodable & Sendable>(
         _ route: ControlAPI.Route,
         _ body: some Encodable & Sendable,
         isLong: Bool = false,
@@ -304,18 +305,55 @@ public struct DriveClient: Sendable {
         } catch {
             throw .badAnswer("the request cannot be written as JSON: \(error)")
         }
-        return try await send(
-            route,
-            query: "",
-            method: .POST,
-            body: bytes,
-            within: isLong ? patience * 20 : patience + extra
-        )
+        guard isLong else {
+            return try await send(route, method: .POST, body: bytes, within: patience + extra)
+        }
+        return try await whileAnswering { () throws(DriveClientError) in
+            try await send(route, method: .POST, body: bytes, within: patience * 20)
+        }
+    }
+
+    /// Waits for what takes long, for as long as the daemon answers other requests.
+    private func whileAnswering<Answer: Sendable>(
+        _ request: @escaping @Sendable () async throws(DriveClientError) -> Answer
+    ) async throws(DriveClientError) -> Answer {
+        typealias Outcome = Result<Answer, DriveClientError>
+        let outcome = await withTaskGroup(of: Outcome?.self) { group -> Outcome? in
+            group.addTask {
+                do throws(DriveClientError) {
+                    return .success(try await request())
+                } catch {
+                    return .failure(error)
+                }
+            }
+            group.addTask { await silence().map { .failure($0) } }
+            defer { group.cancelAll() }
+            while let outcome = await group.next() {
+                if let outcome { return outcome }
+            }
+            return nil
+        }
+        guard let outcome else { throw unreachable() }
+        return try outcome.get()
+    }
+
+    /// Asks again and again whether the daemon answers; `nil` once the task is cancelled.
+    private func silence() async -> DriveClientError? {
+        while true {
+            do { try await Task.sleep(for: patience) } catch { return nil }
+            do throws(DriveClientError) {
+                _ = try await status()
+            } catch {
+                // Refused, it was answered.
+                if case .failure = error { continue }
+                return error
+            }
+        }
     }
 
     private func send<Answer: Decodable>(
         _ route: ControlAPI.Route,
-        query: String,
+        query: String = "",
         method: HTTPMethod,
         body: Data?,
         within limit: Duration

@@ -63,6 +63,8 @@ public struct DownloadStatus: Codable, Sendable, Hashable {
     public var filesDone: Int64
     public var bytes: Int64
     public var localBytes: Int64
+    /// Files that are still to come, or failed.
+    public var filesWanted: Int64
     /// Files whose download ended with an error.
     public var filesFailed: Int64
     /// The error of one of them.
@@ -74,11 +76,13 @@ public struct DownloadStatus: Codable, Sendable, Hashable {
         filesDone: Int64,
         bytes: Int64,
         localBytes: Int64,
+        filesWanted: Int64,
         filesFailed: Int64 = 0,
         error: String? = nil
     ) {
         self.path = path
         self.files = files
+        self.filesWanted = filesWanted
         self.filesDone = filesDone
         self.bytes = bytes
         self.localBytes = localBytes
@@ -87,7 +91,9 @@ public struct DownloadStatus: Codable, Sendable, Hashable {
     }
 
     /// Whether nothing more will come without a new request.
-    public var isFinished: Bool { filesDone + filesFailed >= files }
+    ///
+    /// What has come may have made room for the rest, and not be here any more.
+    public var isFinished: Bool { filesWanted <= filesFailed }
 }
 
 /// The answer to `POST /v1/download/progress`, in the order of the request.

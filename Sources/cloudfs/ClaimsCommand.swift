@@ -18,7 +18,7 @@ struct ClaimsCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Take this claim from its program.", valueName: "number"))
     var end: UInt64?
 
-    @Flag(help: "Write JSON, as docs/control-api.md describes it.")
+    @Flag(help: "Write JSON: an array of what docs/control-api.md describes.")
     var json = false
 
     func run() async throws {

@@ -26,7 +26,7 @@ struct ListConflicts: AsyncParsableCommand {
 
     @OptionGroup var drive: DriveArgument
 
-    @Flag(help: "Write JSON, as docs/control-api.md describes it.")
+    @Flag(help: "Write JSON: an array of what docs/control-api.md describes.")
     var json = false
 
     func run() async throws {

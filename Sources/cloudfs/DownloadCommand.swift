@@ -44,7 +44,8 @@ struct DownloadCommand: AsyncParsableCommand {
         var bar = ProgressBar()
         var finished: Set<DrivePath> = []
         var isDone = true
-        let isPaused = try await group.client.status().connection.state == .paused
+        var isToldOffline = false
+        defer { bar.clear() }
         while true {
             let downloads = try await group.client.downloadProgress(group.paths)
             for download in downloads where download.isFinished {
@@ -52,34 +53,54 @@ struct DownloadCommand: AsyncParsableCommand {
                 bar.clear()
                 if !report(download, group) { isDone = false }
             }
-            if downloads.allSatisfy(\.isFinished) { break }
-            guard !isPaused else {
+            if downloads.allSatisfy(\.isFinished) { return isDone }
+            let state = try await group.client.status().connection.state
+            guard state != .paused else {
+                bar.clear()
                 Terminal.errors.line("downloads are paused: cloudfs resume lets them go")
                 return false
             }
             if Terminal.errors.isWatched {
-                let sum = Self.sum(downloads)
-                let note = "\(Units.bytes(sum.local)) of \(Units.bytes(sum.bytes))"
-                bar.show(done: sum.local, of: sum.bytes, note: note)
+                show(downloads, isOffline: state == .offline, in: &bar)
+            } else if state == .offline, !isToldOffline {
+                isToldOffline = true
+                Terminal.errors.line(Self.offline)
             }
             // Summing up a large folder costs the daemon something, a bar needs few steps.
             try await Task.sleep(for: .milliseconds(Terminal.errors.isWatched ? 250 : 1_000))
         }
-        bar.clear()
-        return isDone
+    }
+
+    private static let offline = "the cloud cannot be reached; waiting for it"
+
+    private func show(_ downloads: [DownloadStatus], isOffline: Bool, in bar: inout ProgressBar) {
+        let sum = Self.sum(downloads)
+        let note = "\(Units.bytes(sum.local)) of \(Units.bytes(sum.bytes))"
+        bar.show(
+            done: sum.local,
+            of: sum.bytes,
+            note: isOffline ? "\(note); \(Self.offline)" : note
+        )
     }
 
     private func report(_ download: DownloadStatus, _ group: Targets) -> Bool {
         let name = group.shown(download.path).printable
-        if download.filesFailed == 0 {
-            Terminal.output.line("\(name): \(Units.bytes(download.bytes))")
-            return true
+        guard download.filesFailed == 0 else {
+            let reason = download.error?.printable ?? "the download failed"
+            let count =
+                download.files > 1 ? " (\(download.filesFailed) of \(download.files) files)" : ""
+            Terminal.errors.line("\(name): \(reason)\(count)")
+            return false
         }
-        let reason = download.error?.printable ?? "the download failed"
-        let count =
-            download.files > 1 ? " (\(download.filesFailed) of \(download.files) files)" : ""
-        Terminal.errors.line("\(name): \(reason)\(count)")
-        return false
+        guard download.filesDone >= download.files else {
+            let count = "\(download.filesDone) of \(Units.count(download.files, "file"))"
+            Terminal.errors.line(
+                "\(name): \(count) are here: others gave way again, or are new; see cache-size"
+            )
+            return false
+        }
+        Terminal.output.line("\(name): \(Units.bytes(download.bytes))")
+        return true
     }
 
     private static func sum(_ downloads: [DownloadStatus]) -> (local: Int64, bytes: Int64) {

@@ -118,6 +118,23 @@ struct CommandTests {
         }
     }
 
+    @Test func `the queue says what is to be done of each change`() async throws {
+        try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
+            try await drive.mustDo(["pause"])
+            try await drive.run("chmod 600 document.txt; mv folder/one moved; rm folder/sub/two")
+            try await drive.run("echo > new; mkdir made")
+            let queue = try await drive.mustDo(["queue"])
+            for (path, change) in [
+                ("document.txt", "update"), ("moved", "move"), ("new", "upload"),
+                ("made", "create-folder"), ("folder/sub/two", "delete"),
+            ] {
+                let line = queue.split(separator: "\n").first { $0.hasSuffix(" \(path)") }
+                let words = line.map { $0.split(separator: " ").map(String.init) } ?? []
+                #expect(words.contains(change), "\(path) in\n\(queue)")
+            }
+        }
+    }
+
     @Test func `pin keeps a folder here until unpin`() async throws {
         try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
             try await drive.mustDo(["pin", "folder"])

@@ -92,6 +92,20 @@ struct EvictionTests {
         }
     }
 
+    /// What came last took the place of what came first, and a command waited for that to come back.
+    @Test func `more than the cache takes is not downloaded, and said at once`() async throws {
+        try await Self.with { drive in
+            let all = try await drive.cloudfs(["download", "."])
+            #expect(all.status == 1)
+            #expect(all.errors.contains("10 MiB, and cache-size allows 4 MiB"), "\(all)")
+            let hydrating = try await drive.run(
+                "setfattr -n user.cloudfs.hydrate -v 1 . 2>&1 || true"
+            )
+            #expect(hydrating.contains("No space left"), "\(hydrating)")
+            #expect(try await Self.resident(drive).isEmpty)
+        }
+    }
+
     @Test func `a write that needs more than the cache is not lost`() async throws {
         try await Self.with { drive in
             try await drive.run("head -c 12000000 /dev/urandom > large; cat 0 1 2 > /dev/null")

@@ -58,19 +58,24 @@ extension CatalogReader {
         ).map { ItemID($0) }
     }
 
-    /// Files at and below an item that are not all here.
-    func incompleteFiles(below id: ItemID) throws -> [ItemID] {
-        try Int64.fetchAll(
-            database.cachedStatement(
-                sql: """
-                    WITH RECURSIVE below(id) AS (SELECT ? UNION
-                    SELECT name.item FROM below CROSS JOIN name ON name.parent = below.id)
-                    SELECT item.id FROM below CROSS JOIN item ON item.id = below.id
-                    WHERE kind = 1 AND residency <> 2 AND size > 0
-                    """
-            ),
-            arguments: [id.rawValue]
-        ).map { ItemID($0) }
+    /// Files at and below an item that are not all here, and how many bytes they lack.
+    func incompleteFiles(below id: ItemID) throws -> (files: [ItemID], missing: Int64) {
+        let statement = try database.cachedStatement(
+            sql: """
+                WITH RECURSIVE below(id) AS (SELECT ? UNION
+                SELECT name.item FROM below CROSS JOIN name ON name.parent = below.id)
+                SELECT item.id, max(0, size - local_bytes)
+                FROM below CROSS JOIN item ON item.id = below.id
+                WHERE kind = 1 AND residency <> 2 AND size > 0
+                """
+        )
+        var (files, missing): ([ItemID], Int64) = ([], 0)
+        try DatabaseRow.forEach(statement, arguments: [id.rawValue]) { row in
+            files.append(ItemID(row[0]))
+            missing = missing.addingOrMost(row[1])
+            return true
+        }
+        return (files, missing)
     }
 }
 

@@ -10,6 +10,8 @@ struct SubtreeTotals: Sendable, Equatable {
     var localBytes: Int64 = 0
     var dirty: Int64 = 0
     var errors: Int64 = 0
+    /// Files that are to be brought here.
+    var wantedFiles: Int64 = 0
 }
 
 extension CatalogReader {
@@ -29,7 +31,8 @@ extension CatalogReader {
                     CAST(total(CASE residency WHEN 2 THEN size WHEN 1
                         THEN min(local_bytes, size) ELSE 0 END) AS INTEGER),
                     coalesce(sum(outbox.item IS NOT NULL AND outbox.is_held = 0), 0),
-                    coalesce(sum(outbox.error_code IS NOT NULL), 0)
+                    coalesce(sum(outbox.error_code IS NOT NULL), 0),
+                    coalesce(sum(kind = 1 AND is_wanted), 0)
                 FROM item LEFT JOIN outbox ON outbox.item = item.id
                 WHERE item.id IN (SELECT id FROM below) AND (item.id <> ? OR kind = 1)
                     AND (item.package IS NULL OR item.package NOT IN (SELECT id FROM below))
@@ -43,7 +46,8 @@ extension CatalogReader {
                 bytes: row[3],
                 localBytes: row[4],
                 dirty: row[5],
-                errors: row[6]
+                errors: row[6],
+                wantedFiles: row[7]
             )
         } ?? SubtreeTotals()
     }

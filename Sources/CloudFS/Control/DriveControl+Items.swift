@@ -214,6 +214,7 @@ extension DriveControl {
                 filesDone: 0,
                 bytes: 0,
                 localBytes: 0,
+                filesWanted: 1,
                 filesFailed: 1,
                 error: error.message
             )
@@ -224,7 +225,8 @@ extension DriveControl {
             files: totals.files,
             filesDone: totals.residentFiles,
             bytes: totals.bytes,
-            localBytes: totals.localBytes
+            localBytes: totals.localBytes,
+            filesWanted: totals.wantedFiles
         )
         for (id, failure) in try filesystem.downloader.failures(reader)
         where try reader.isInside(id, of: record.id) {
@@ -233,8 +235,22 @@ extension DriveControl {
         }
         if record.item.kind == .file {
             status.localBytes = try filesystem.facts(of: record, reader).localBytes
+        } else {
+            status.localBytes += try bytesOnTheWay(to: record.id, reader)
         }
         return status
+    }
+
+    /// How many bytes have come of files that are being fetched: the catalog hears of them when a
+    /// file is whole.
+    private func bytesOnTheWay(to folder: ItemID, _ reader: CatalogReader) throws -> Int64 {
+        try filesystem.downloader.filesOnTheWay.reduce(0) { sum, id in
+            guard try reader.isInside(id, of: folder), let file = try reader.item(id) else {
+                return sum
+            }
+            let known = file.item.content.residency == .placeholder ? 0 : file.localBytes
+            return sum + max(0, try filesystem.facts(of: file, reader).localBytes - known)
+        }
     }
 }
 

@@ -285,9 +285,22 @@ final class DriveControl: ControlledDrive {
         case .upload, .hydrate, .pack, .keepHere: .upload
         case .delete, .forget, .erase: .delete
         case .updateMetadata, .done, .hold: .update
-        case .waitForPlace, .waitFor, .ask:
-            facts.place == nil ? .delete : facts.base == nil ? .upload : .move
+        case .waitForPlace, .waitFor, .ask: laterOperation(facts)
         }
+    }
+
+    /// What is to be done once something else was.
+    private static func laterOperation(_ facts: OutboxStep.Facts) -> OutboxPage.Entry.Operation {
+        guard let place = facts.place else { return .delete }
+        guard let base = facts.base else {
+            switch facts.kind {
+            case .folder: return .createFolder
+            case .symlink: return .createSymlink
+            case .file, .fifo, .socket: return .upload
+            }
+        }
+        if place != base { return .move }
+        return facts.isDirty || facts.isTreeChanged ? .upload : .update
     }
 
     /// Where an item is, or was last in the cloud if it was deleted here.

@@ -256,8 +256,19 @@ extension Filesystem {
     /// Begins to bring a file, or all files below a folder, here.
     ///
     /// - Returns: How many files are to come.
+    /// - Throws: `diskFull` for more than may ever be here: what comes last would take the place of
+    ///   what came first.
     func download(_ id: ItemID) throws(CloudFSError) -> Int {
-        let files = try catalog.read { try $0.incompleteFiles(below: id) }
+        let (files, missing) = try catalog.read { try $0.incompleteFiles(below: id) }
+        let most = evictor.limits.cacheSize
+        guard missing <= most else {
+            throw CloudFSError(
+                .diskFull,
+                "it lacks \(Evictor.mebibytes(missing)) MiB, "
+                    + "and cache-size allows \(Evictor.mebibytes(most)) MiB of all files",
+                item: id
+            )
+        }
         try catalog.writeInSteps(files) { try $0.want($1) }
         downloader.noticeWanted()
         return files.count

@@ -39,6 +39,9 @@ final class Downloader: Sendable {
         running.withLock { $0 }?.cancel()
     }
 
+    /// Files that are being fetched.
+    var filesOnTheWay: [ItemID] { admitted.withLock { $0.map(\.id) } }
+
     /// Why a file that was asked for is not here; `nil` if it was not, or was not tried yet.
     func failure(of record: ItemRecord) -> CloudFSError? {
         guard record.isWanted else { return nil }

@@ -194,7 +194,7 @@ final class Evictor: Sendable {
     }
 
     /// Rounded up, so that nobody is told that nothing is lacking.
-    private static func mebibytes(_ byteCount: Int64) -> Int64 {
+    static func mebibytes(_ byteCount: Int64) -> Int64 {
         byteCount.addingOrMost(1 << 20 - 1) >> 20
     }
 

@@ -135,7 +135,14 @@ final class FakeDrive: ControlledDrive {
     func downloadProgress(_ paths: [DrivePath]) async throws(CloudFSError) -> [DownloadStatus] {
         try await note("progress \(Self.text(paths))")
         return paths.map {
-            DownloadStatus(path: $0, files: 2, filesDone: 1, bytes: 10, localBytes: 5)
+            DownloadStatus(
+                path: $0,
+                files: 2,
+                filesDone: 1,
+                bytes: 10,
+                localBytes: 5,
+                filesWanted: 1
+            )
         }
     }
 

@@ -60,4 +60,16 @@ import Testing
             Issue.record("no event came in \(patiences.reduce(0, +)) seconds")
         }
     }
+
+    @Test func `of a daemon that hangs nobody waits for what takes long`() async throws {
+        let drive = FakeDrive()
+        drive.state.withLock { $0.holds = true }
+        try await withServer(drive, in: folder) { client, _ in
+            defer { drive.release() }
+            let hasty = DriveClient(client.drive, patience: .milliseconds(500))
+            let path = try drivePath("a")
+            await #expect(throws: silence) { try await hasty.items(ItemQuery(paths: [path])) }
+            #expect(drive.calls.contains { $0.hasPrefix("status") })
+        }
+    }
 }
