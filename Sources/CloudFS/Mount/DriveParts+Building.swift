@@ -104,7 +104,10 @@ extension DriveParts {
         }
     }
 
-    static func hydration(_ configuration: MountConfiguration) -> HydrationSettings {
+    static func hydration(
+        _ configuration: MountConfiguration,
+        _ limits: Evictor.Limits
+    ) -> HydrationSettings {
         let policy: HydrationPlan.Policy =
             switch configuration.hydration {
             case .progressive: .progressive(limit: configuration.progressiveLimit)
@@ -117,7 +120,11 @@ extension DriveParts {
         settings.maximumParallelRequests = 24
         settings.shortestRequest = 1 << 20
         settings.largestWindow = 128 << 20
-        return HydrationSettings(policy: policy, settings: settings)
+        return HydrationSettings(
+            policy: policy,
+            settings: settings,
+            keptFree: limits.freeFloor
+        )
     }
 
     static func provider(

@@ -50,13 +50,14 @@ final class DriveParts: Sendable {
         let catalog = try Catalog(path: configuration.stateDirectory + "/catalog.sqlite")
         let (state, space) = (configuration.stateDirectory, surroundings.space)
         let store = try ContentStore(root: state, space: space)
+        let limits = try Self.limits(configuration, catalog, store)
         let url = first.url.description
         let container = try Self.container(url, in: catalog, at: clocks.now())
         let files = OpenFiles(
             catalog: catalog,
             store: store,
             clocks: clocks,
-            hydration: Self.hydration(configuration),
+            hydration: Self.hydration(configuration, limits),
             quietTime: configuration.quietTime,
             passthrough: Passthrough(isWanted: configuration.passthrough)
         )
@@ -89,7 +90,7 @@ final class DriveParts: Sendable {
             files: files,
             hub: hub,
             coordinator: coordinator,
-            limits: try Self.limits(configuration, catalog, store),
+            limits: limits,
             logger: logger
         )
         let programs = ReadingPrograms(

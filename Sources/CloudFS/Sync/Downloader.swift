@@ -162,7 +162,7 @@ final class Downloader: Sendable {
             let all = admitted.withLock { $0 }.reduce(own) { sum, file in
                 sum.addingOrMost(file.state.withLock { $0.missingByteCount })
             }
-            try hydrator.evictor.requireRoom(for: all, of: file.id)
+            try hydrator.evictor.requireRoom(for: all, of: file.id, .keeping)
             admitted.withLock { $0.append(file) }
         }
     }

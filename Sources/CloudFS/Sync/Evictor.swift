@@ -174,13 +174,27 @@ final class Evictor: Sendable {
         return lastDrop.withLock { $0.map { now - $0 < Self.settling } ?? false }
     }
 
-    /// Makes room for bytes of a file that a person wants here; drops nothing if that would not do.
+    /// What bytes that are to come are for.
+    enum Purpose {
+        /// A person wants the file here.
+        case keeping
+        /// The rest of a file that was changed here, without which it cannot be sent: half of what
+        /// stays free may be used for that.
+        case sending
+    }
+
+    /// Makes room for bytes of a file; drops nothing if that would not do.
     ///
     /// - Throws: `diskFull` where the disk would be left with less than it should.
-    func requireRoom(for byteCount: Int64, of id: ItemID) throws(CloudFSError) {
+    func requireRoom(
+        for byteCount: Int64,
+        of id: ItemID,
+        _ purpose: Purpose
+    ) throws(CloudFSError) {
         guard byteCount > 0 else { return }
         let needed = byteCount.addingOrMost(byteCount / 64).addingOrMost(Self.overhead)
-        let lack = needed.addingOrMost(limits.freeFloor - (try files.store.space().available))
+        let floor = purpose == .sending ? limits.freeFloor / 2 : limits.freeFloor
+        let lack = needed.addingOrMost(floor - (try files.store.space().available))
         guard lack > 0 else { return }
         let found = try droppable(lack)
         let gained = found < lack ? found : try dropInTurn(lack)
@@ -188,7 +202,7 @@ final class Evictor: Sendable {
         throw CloudFSError(
             .diskFull,
             "the disk lacks at least \(Self.mebibytes(lack - gained)) MiB for it, "
-                + "as \(Self.mebibytes(limits.freeFloor)) MiB are kept free",
+                + "as \(Self.mebibytes(floor)) MiB are kept free",
             item: id
         )
     }

@@ -43,6 +43,29 @@ extension OpenFiles {
         }
     }
 
+    /// Begins to bring the rest of a file that was changed here, which cannot be sent without it.
+    ///
+    /// Where the disk has no room for that, it is left to who sends it, who can make some.
+    func completing(
+        _ state: inout OpenFile.State,
+        at now: Duration
+    ) -> [HydrationPlan.Action] {
+        guard state.plan?.isCompleting == true || hasRoom(for: state.missingByteCount) else {
+            return []
+        }
+        return handle(.completeAll(forced: true), &state, now)
+    }
+
+    private func hasRoom(for byteCount: Int64) -> Bool {
+        guard byteCount > 0 else { return true }
+        do throws(CloudFSError) {
+            return byteCount.addingOrMost(hydration.keptFree) <= (try store.space().available)
+        } catch {
+            // What comes then finds out.
+            return true
+        }
+    }
+
     /// Whether a program, or the engine, is at a file's content.
     func isEngaged(_ id: ItemID) -> Bool {
         live(id)?.state.withLock { state in

@@ -119,7 +119,7 @@ extension OpenFiles {
         state.size = max(state.size, end)
         let now = clocks.elapsed()
         return handle(.localWrite(range), &state, now)
-            + handle(.completeAll(forced: true), &state, now)
+            + completing(&state, at: now)
     }
 
     /// Sets the size, as `truncate` and `O_TRUNC` do.
@@ -151,7 +151,7 @@ extension OpenFiles {
             try storeLocal(start..<Int64.max, state: &state, file.id)
             let now = clocks.elapsed()
             return handle(.truncated(to: size), &state, now)
-                + handle(.completeAll(forced: true), &state, now)
+                + completing(&state, at: now)
         }
     }
 
@@ -246,7 +246,7 @@ extension OpenFiles {
             state.didChange(at: clocks.now())
             let now = clocks.elapsed()
             return own.flatMap { handle(.localWrite($0), &state, now) }
-                + handle(.completeAll(forced: true), &state, now)
+                + completing(&state, at: now)
         }
     }
 

@@ -445,4 +445,6 @@ extension OpenFile.State {
 struct HydrationSettings: Sendable {
     var policy: HydrationPlan.Policy
     var settings = HydrationPlan.Settings()
+    /// Room on the disk that the rest of changed files leaves.
+    var keptFree: Int64 = 0
 }

@@ -199,7 +199,11 @@ extension Uploader {
     private func hydrate(_ id: ItemID) async throws(CloudFSError) -> Bool {
         let file = try await pool.engine { try self.files.acquire(id) }
         defer { releaseLater(file) }
-        try await applier.hydrator.complete(file)
+        let hydrator = applier.hydrator
+        try await hydrator.complete(file) { () throws(CloudFSError) in
+            let missing = file.state.withLock { $0.missingByteCount }
+            try hydrator.evictor.requireRoom(for: missing, of: id, .sending)
+        }
         return true
     }
 

@@ -157,12 +157,12 @@ import Testing
     @Test func `what would not be enough is not dropped for a download`() throws {
         let small = try addFile("small", localBytes: 512 << 20)
         let failure = #expect(throws: CloudFSError.self) {
-            try poorEvictor().requireRoom(for: 1, of: ItemID(1000))
+            try poorEvictor().requireRoom(for: 1, of: ItemID(1000), .keeping)
         }
         #expect(failure?.code == .diskFull)
         #expect(try isHere(small))
         let large = try addFile("large", localBytes: 4 << 30)
-        try poorEvictor().requireRoom(for: 1, of: ItemID(1000))
+        try poorEvictor().requireRoom(for: 1, of: ItemID(1000), .keeping)
         #expect(try !isHere(large))
     }
 
@@ -172,9 +172,11 @@ import Testing
         let (downloaded, open) = (try fixture.files.acquire(own), try fixture.files.acquire(played))
         downloaded.state.withLock { $0.completers = 1 }
         open.state.withLock { $0.handles = 1 }
-        #expect(throws: CloudFSError.self) { try poorEvictor().requireRoom(for: 1, of: own) }
+        #expect(throws: CloudFSError.self) {
+            try poorEvictor().requireRoom(for: 1, of: own, .keeping)
+        }
         _ = try addFile("other", localBytes: 4 << 30)
-        try poorEvictor().requireRoom(for: 1, of: own)
+        try poorEvictor().requireRoom(for: 1, of: own, .keeping)
         #expect(try isHere(own) && isHere(played))
     }
 
@@ -185,14 +187,14 @@ import Testing
         let rich = makeEvictor(Evictor.Limits(cacheSize: .max, freeFloor: 0))
         for evictor in [rich, try poorEvictor()] {
             let failure = #expect(throws: CloudFSError.self) {
-                try evictor.requireRoom(for: .max, of: ItemID(1000))
+                try evictor.requireRoom(for: .max, of: ItemID(1000), .keeping)
             }
             #expect(failure?.code == .diskFull)
         }
     }
 
     @Test func `what is all here needs no room`() throws {
-        try poorEvictor().requireRoom(for: 0, of: ItemID(1000))
+        try poorEvictor().requireRoom(for: 0, of: ItemID(1000), .keeping)
     }
 
     // MARK: - Turns of who fetches
