@@ -63,8 +63,8 @@ public struct DownloadStatus: Codable, Sendable, Hashable {
     public var filesDone: Int64
     public var bytes: Int64
     public var localBytes: Int64
-    /// Files that are still to come, or failed.
-    public var filesWanted: Int64
+    /// Files that are still to come, or failed; daemons of before do not tell.
+    public var filesWanted: Int64?
     /// Files whose download ended with an error.
     public var filesFailed: Int64
     /// The error of one of them.
@@ -93,7 +93,7 @@ public struct DownloadStatus: Codable, Sendable, Hashable {
     /// Whether nothing more will come without a new request.
     ///
     /// What has come may have made room for the rest, and not be here any more.
-    public var isFinished: Bool { filesWanted <= filesFailed }
+    public var isFinished: Bool { filesWanted ?? (files - filesDone) <= filesFailed }
 }
 
 /// The answer to `POST /v1/download/progress`, in the order of the request.

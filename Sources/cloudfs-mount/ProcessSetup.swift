@@ -49,7 +49,7 @@ extension MountConfiguration.Host {
         gethostname(&name, name.count - 1)
         let bytes = name.prefix { $0 != 0 && $0 != CChar(bitPattern: UInt8(ascii: ".")) }
         var environment: [String: String] = [:]
-        for key in ["HOME", "XDG_DATA_HOME"] {
+        for key in ["HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"] {
             if let value = getenv(key) { environment[key] = String(cString: value) }
         }
         // mount(8), and systemd for the machine's own units, start their programs without it.

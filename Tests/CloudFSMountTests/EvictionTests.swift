@@ -92,7 +92,7 @@ struct EvictionTests {
         }
     }
 
-    /// What came last took the place of what came first, and a command waited for that to come back.
+    /// What came last took the place of what came first, for which a command waited again.
     @Test func `more than the cache takes is not downloaded, and said at once`() async throws {
         try await Self.with { drive in
             let all = try await drive.cloudfs(["download", "."])

@@ -131,7 +131,7 @@ struct FullDiskTests {
         }
     }
 
-    /// It cannot be sent without the rest, for which there is no room: that was fetched all the same.
+    /// It cannot be sent without the rest, which was fetched all the same.
     @Test func `a byte written into a file larger than the disk does not fill the disk`()
         async throws
     {

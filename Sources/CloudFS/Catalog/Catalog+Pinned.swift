@@ -26,6 +26,7 @@ private enum Pinned {
 
     /// How many items are looked at in a transaction that others wait for.
     static let mostAtOnce = 1_000
+    static let setting = "policies-to-follow"
 }
 
 extension CatalogReader {
@@ -41,6 +42,13 @@ extension CatalogReader {
                     """
             )
         ).map { ItemID($0) }
+    }
+
+    /// Items whose policy was set, and not all files that follow it are asked for as it says.
+    func policiesToFollow() throws -> [ItemID] {
+        try (setting(Pinned.setting) ?? "").split(separator: " ").compactMap {
+            Int64($0).map { ItemID($0) }
+        }
     }
 
     /// Files that follow the policy of an item, and are not yet, or still, asked for as it says.
@@ -80,6 +88,14 @@ extension CatalogReader {
 }
 
 extension CatalogWriter {
+    /// Notes that files are still to follow the policy of an item, or that they do.
+    func note(_ id: ItemID, isToFollow: Bool) throws {
+        let others = try reader.policiesToFollow().filter { $0 != id }
+        let all = isToFollow ? others + [id] : others
+        guard !all.isEmpty else { return try removeSetting(Pinned.setting) }
+        try setSetting(Pinned.setting, to: all.map { "\($0.rawValue)" }.joined(separator: " "))
+    }
+
     /// Asks for a file that is pinned and not here, and not for one that is not pinned.
     func followPolicy(_ id: ItemID) throws {
         let isPinned = try reader.effectivePolicy(of: id) == .pinned
@@ -115,5 +131,14 @@ extension CatalogWriter {
             return
         }
         for id in following { try followPolicy(ItemID(id)) }
+    }
+}
+
+extension Catalog {
+    /// Asks for files as the policy of an item says, that were not yet, or still are.
+    func followPolicy(of id: ItemID) throws(CloudFSError) {
+        let behind = try read { try $0.filesBehindPolicy(of: id) }
+        try writeInSteps(behind) { try $0.followPolicy($1) }
+        try write { try $0.note(id, isToFollow: false) }
     }
 }

@@ -69,7 +69,7 @@ final class DriveNews: Sendable {
                 defer { state.hasOverflown = false }
                 return state.hasOverflown
             }) {
-                tellWatchers([DriveEvent(.overflow)])
+                tellOverflow()
             }
             do throws(CloudFSError) {
                 let stories = try await pool.engine { try self.stories(of: batch) }
@@ -84,8 +84,16 @@ final class DriveNews: Sendable {
                     "what changed could not be told",
                     metadata: ["error": "\(error)"]
                 )
-                tellWatchers([DriveEvent(.overflow)])
+                tellOverflow()
             }
+        }
+    }
+
+    /// Something was not told: whoever listens is to look.
+    private func tellOverflow() {
+        tellWatchers([DriveEvent(.overflow)])
+        for presenter in filesystem.board.presenters {
+            filesystem.board.tell(presenter.id, .didChange, about: presenter.item)
         }
     }
 

@@ -38,26 +38,29 @@ struct CoordinatedAccess: Sendable {
     }
 
     /// How often it is looked for presenters that came while the claim was waited for.
-    private static let mostRounds = 3
+    private static let roundsOfAsking = 3
+    /// How often the items are claimed that have the names by then.
+    private static let mostRounds = 10
 
     /// Asks presenters and claims the items.
     ///
     /// - Throws: What a presenter answers as an error; `timedOut`, `deadlock`, `cancelled`,
-    ///   `tooManyOpen`; those who let go have their items back then.
+    ///   `tooManyOpen`, `claimed`; those who let go have their items back then.
     func begin(_ request: Request) async throws(CloudFSError) -> Granted {
         var asked: Set<Asked> = []
         var relinquished: [PresenterBoard.PresenterID] = []
         do throws(CloudFSError) {
-            for _ in 1..<Self.mostRounds {
+            for round in 1...Self.mostRounds {
                 try await ask(request, &asked, &relinquished)
                 let claim = try await claim(request)
-                if try newcomers(request, asked).isEmpty, try isCurrent(claim, request) {
+                let isLast = round >= Self.roundsOfAsking
+                let isAsked = isLast ? true : try newcomers(request, asked).isEmpty
+                if isAsked, try isCurrent(claim, request) {
                     return Granted(claim: claim, relinquished: relinquished)
                 }
                 claim.end()
             }
-            try await ask(request, &asked, &relinquished)
-            return Granted(claim: try await claim(request), relinquished: relinquished)
+            throw CloudFSError(.claimed, "what has its name is replaced over and over")
         } catch {
             giveBack(relinquished)
             throw error
@@ -78,11 +81,10 @@ struct CoordinatedAccess: Sendable {
         )
     }
 
-    /// Whether no name that was claimed has got an item before the claim was there.
+    /// Whether what is claimed still has the names: it may have lost them, or a name may have got
+    /// an item, after it was looked up and before the claim took its place.
     private func isCurrent(_ claim: Claim, _ request: Request) throws(CloudFSError) -> Bool {
-        let items = coordinator.intents(of: claim).map(\.item)
-        guard items.contains(where: \.isPromised) else { return true }
-        return try request.intents().map(\.item) == items
+        try request.intents().map(\.item) == coordinator.intents(of: claim).map(\.item)
     }
 
     private func giveBack(_ relinquished: [PresenterBoard.PresenterID]) {

@@ -11,11 +11,12 @@ enum FuseCapabilities {
     static let wanted = [
         FUSE_CAP_ATOMIC_O_TRUNC, FUSE_CAP_DONT_MASK, FUSE_CAP_POSIX_LOCKS, FUSE_CAP_FLOCK_LOCKS,
         FUSE_CAP_EXPLICIT_INVAL_DATA, FUSE_CAP_CACHE_SYMLINKS, FUSE_CAP_PARALLEL_DIROPS,
-        FUSE_CAP_READDIRPLUS, FUSE_CAP_READDIRPLUS_AUTO, FUSE_CAP_ASYNC_DIO, FUSE_CAP_SPLICE_WRITE,
+        FUSE_CAP_READDIRPLUS, FUSE_CAP_READDIRPLUS_AUTO, FUSE_CAP_SPLICE_WRITE,
     ].reduce(0) { $0 | UInt32(bitPattern: $1) }
 
     /// - `ASYNC_READ`: with it a blocked read cannot be interrupted, and a dozen of them stop the
     ///   reads of every other file.
+    /// - `ASYNC_DIO`: nor can one with `O_DIRECT`, even by SIGKILL.
     /// - `AUTO_INVAL_DATA`: it would win over `EXPLICIT_INVAL_DATA`.
     /// - `HANDLE_KILLPRIV`: its second version is agreed on by `KernelProtocol`.
     /// - `WRITEBACK_CACHE`: with it the kernel's size and times would win over the drive's.
@@ -25,7 +26,7 @@ enum FuseCapabilities {
     /// - `SPLICE_MOVE`: no faster, and it takes the pages from the content file, which the next
     ///   upload or digest would read again.
     static let refused = [
-        FUSE_CAP_ASYNC_READ, FUSE_CAP_AUTO_INVAL_DATA, FUSE_CAP_HANDLE_KILLPRIV,
+        FUSE_CAP_ASYNC_READ, FUSE_CAP_ASYNC_DIO, FUSE_CAP_AUTO_INVAL_DATA, FUSE_CAP_HANDLE_KILLPRIV,
         FUSE_CAP_WRITEBACK_CACHE, FUSE_CAP_EXPORT_SUPPORT, FUSE_CAP_POSIX_ACL,
         FUSE_CAP_SPLICE_READ, FUSE_CAP_SPLICE_MOVE,
     ].reduce(0) { $0 | UInt32(bitPattern: $1) }

@@ -235,19 +235,19 @@ extension Filesystem {
 
     /// Sets what is asked of an item; what is pinned begins to download.
     ///
-    /// A death in between leaves the policy; what is pinned is asked for at the next start.
+    /// What a death cuts off is done at the next start.
     func setPolicy(_ policy: ContentPolicy, of id: ItemID) throws(CloudFSError) {
         let notBefore = notBefore
         try catalog.write(isLong: true) { writer in
             let wasExcluded = try writer.reader.effectivePolicy(of: id) == .excluded
             try writer.setPolicy(policy, of: id)
+            try writer.note(id, isToFollow: true)
             if wasExcluded, policy != .excluded {
                 try writer.enqueueChangedBelow(id, notBefore: notBefore)
             }
         }
         hub.publish([.attributes(id)], by: .daemon(askedBy: getpid()))
-        let behind = try catalog.read { try $0.filesBehindPolicy(of: id) }
-        try catalog.writeInSteps(behind) { try $0.followPolicy($1) }
+        try catalog.followPolicy(of: id)
         downloader.noticeWanted()
         evictor.noticeAll()
         virtual.noteChanged()
@@ -259,9 +259,13 @@ extension Filesystem {
     /// - Throws: `diskFull` for more than may ever be here: what comes last would take the place of
     ///   what came first.
     func download(_ id: ItemID) throws(CloudFSError) -> Int {
-        let (files, missing) = try catalog.read { try $0.incompleteFiles(below: id) }
+        let (files, missing, isPinned) = try catalog.read { reader in
+            let found = try reader.incompleteFiles(below: id)
+            return (found.files, found.missing, try reader.effectivePolicy(of: id) == .pinned)
+        }
         let most = evictor.limits.cacheSize
-        guard missing <= most else {
+        // What is pinned never makes room.
+        guard isPinned || missing <= most else {
             throw CloudFSError(
                 .diskFull,
                 "it lacks \(Evictor.mebibytes(missing)) MiB, "

@@ -304,8 +304,11 @@ extension Filesystem {
         return copied
     }
 
-    /// Absent bytes count as data: taken for holes, they would be stored as zeros by `cp` and
-    /// `tar`.
+    /// Absent bytes count as data.
+    ///
+    /// Taken for holes, they would be stored as zeros by `cp` and `tar`. So does all of a file that
+    /// somebody may have mapped and written to: those pages are the kernel's alone, unless it
+    /// reaches the content directly.
     func seek(
         _ handle: UInt64,
         offset: Int64,
@@ -314,7 +317,9 @@ extension Filesystem {
         let file = try handles.file(handle).file
         let (size, content) = try file.state.withLock {
             state throws(CloudFSError) -> (Int64, ContentFile?) in
-            let isHere = state.plan == nil && state.generation != 0
+            let isHere =
+                state.plan == nil && state.generation != 0
+                && (state.writers == 0 || state.backing != nil)
             try files.observe(&state, file.id)
             return (state.size, isHere ? try files.content(of: &state, file.id) : nil)
         }

@@ -169,11 +169,19 @@ final class Filesystem: Sendable {
             groupID: item.metadata.groupID,
             size: size,
             blocks: Self.blocks(size: size, localBytes: live?.allocated ?? record.localBytes),
-            accessed: live?.accessed ?? item.accessed,
+            accessed: live?.accessed ?? accessed(item),
             modified: live?.modified ?? item.metadata.modified,
             changed: max(item.changed, live?.changed ?? item.changed),
             isCacheable: live?.isMappable != true
         )
+    }
+
+    /// The kernel asks after a read, and then keeps what it is told.
+    private func accessed(_ item: Item) -> Timestamp {
+        guard item.kind == .file, let last = files.unsavedAccess(of: item.id) else {
+            return item.accessed
+        }
+        return max(item.accessed, last)
     }
 
     /// The record of a file that is not being changed, as the catalog has it now.

@@ -12,7 +12,8 @@ extension DriveParts {
     ) throws(CloudFSError) -> S3Provider {
         let options = configuration.s3
         let environment = ProcessInfo.processInfo.environment
-        let home = environment["HOME"] ?? "/"
+        // mount(8), and systemd for the machine's own units, start their programs without it.
+        let home = environment["HOME"] ?? NSHomeDirectory()
         let found = try S3ProfileSettings.load(
             environment: environment,
             profile: options.profile,

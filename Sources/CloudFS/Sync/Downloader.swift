@@ -81,8 +81,12 @@ final class Downloader: Sendable {
     private func askForPinned() async {
         do throws(CloudFSError) {
             try await pool.engine {
-                let missed = try self.files.catalog.read { try $0.missedPinned() }
-                try self.files.catalog.writeInSteps(missed) { try $0.followPolicy($1) }
+                let catalog = self.files.catalog
+                for id in try catalog.read({ try $0.policiesToFollow() }) {
+                    try catalog.followPolicy(of: id)
+                }
+                let missed = try catalog.read { try $0.missedPinned() }
+                try catalog.writeInSteps(missed) { try $0.followPolicy($1) }
             }
         } catch {
             logger.error(

@@ -297,6 +297,9 @@ final class OpenFiles: Sendable {
     /// When a person's program opened a file, if the catalog does not know yet.
     func unsavedUse(of id: ItemID) -> Timestamp? { uses.withLock { $0[id]?.byPerson } }
 
+    /// The time of access that the catalog does not have yet.
+    func unsavedAccess(of id: ItemID) -> Timestamp? { uses.withLock { $0[id]?.accessed } }
+
     /// A program has set the time of access, which no earlier use changes any more.
     ///
     /// - Precondition: Called in the transaction that stores it, or before that.
@@ -439,12 +442,4 @@ extension OpenFile.State {
         package = record.item.package
         isPackage = record.item.isPackage
     }
-}
-
-/// How files are hydrated.
-struct HydrationSettings: Sendable {
-    var policy: HydrationPlan.Policy
-    var settings = HydrationPlan.Settings()
-    /// Room on the disk that the rest of changed files leaves.
-    var keptFree: Int64 = 0
 }

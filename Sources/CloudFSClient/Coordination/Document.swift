@@ -195,7 +195,6 @@ public actor Document<Content: DocumentContent>: FilePresenter {
 
     /// Deletes the file and closes the document.
     public func delete() async throws {
-        FileCoordinator.removeFilePresenter(self)
         autosave?.cancel()
         try await coordinator.coordinate(
             writingItemAt: presentedItemURL,
@@ -204,6 +203,8 @@ public actor Document<Content: DocumentContent>: FilePresenter {
             guard package == nil else { return try FileManager.default.removeItem(at: url) }
             guard unlink(url.path(percentEncoded: false)) == 0 else { throw SystemFailure(url) }
         }
+        // Until then it is open, and hears of others.
+        FileCoordinator.removeFilePresenter(self)
         state = .closed
     }
 

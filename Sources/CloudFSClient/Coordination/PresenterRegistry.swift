@@ -41,20 +41,22 @@ final class PresenterRegistry: Sendable {
         let id = ObjectIdentifier(presenter)
         let (connected, isConnected) = AsyncThrowingStream.makeStream(of: Void.self)
         // Begun under the lock: what the drive calls it is noted in the entry.
-        entries.withLock {
+        let task = entries.withLock {
             $0[id]?.task.cancel()
-            $0[id] = Entry(
-                task: Task { [weak presenter] in
-                    let drive = place.drive
-                    await self.follow({ presenter }, id, at: place.path, in: drive, isConnected)
-                }
-            )
+            let task = Task { [weak presenter] in
+                let drive = place.drive
+                await self.follow({ presenter }, id, at: place.path, in: drive, isConnected)
+            }
+            $0[id] = Entry(task: task)
+            return task
         }
         do {
             for try await _ in connected { return }
             throw CancellationError()
         } catch {
-            remove(presenter)
+            task.cancel()
+            // It may have been added once more meanwhile.
+            entries.withLock { if $0[id]?.task == task { $0[id] = nil } }
             throw error
         }
     }
@@ -67,6 +69,8 @@ final class PresenterRegistry: Sendable {
         in drive: DriveAddress,
         _ isConnected: AsyncThrowingStream<Void, any Error>.Continuation
     ) async {
+        // Whoever waits for it to be connected does not wait for ever.
+        defer { isConnected.finish(throwing: CancellationError()) }
         var path = first
         // What the presenter calls that place: it may not follow what others move.
         var url = presenter()?.presentedItemURL
@@ -107,7 +111,9 @@ final class PresenterRegistry: Sendable {
                 isConnected.finish(throwing: error)
                 // Gone for good: there is nothing to be told any more.
                 if case DriveClientError.failure(let failure) = error, failure.code == "notFound" {
-                    return
+                    guard isAgain, let presenter = presenter() else { return }
+                    if hasLetGo { await presenter.reacquirePresentedItem() }
+                    return await presenter.presentedItemWasDeleted()
                 }
             }
             // Another daemon takes over: it is told of the presenter again, and numbers it anew.

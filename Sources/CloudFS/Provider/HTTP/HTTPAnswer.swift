@@ -122,4 +122,22 @@ final class HTTPAnswer {
         }
         return body
     }
+
+    /// The whole body if it is no longer than `kept`, else nothing of it.
+    ///
+    /// - Throws: `corrupt` when it is longer than `limit`.
+    func shortBody(_ kept: Int, atMost limit: Int) async throws(CloudFSError) -> [UInt8] {
+        var (body, count): ([UInt8], Int) = ([], 0)
+        while let piece = try await next() {
+            count += piece.count
+            guard count <= limit else {
+                throw CloudFSError(
+                    .corrupt,
+                    "the answer of \(errors.host) is longer than \(limit) bytes"
+                )
+            }
+            if count <= kept { piece.withBytes { body.append(contentsOf: $0) } }
+        }
+        return count <= kept ? body : []
+    }
 }

@@ -82,9 +82,25 @@ extension S3Client {
         let (inXML, others) = Self.split(keys)
         var errors = try await deleteOneByOne(others, isOwn: isOwn)
         guard !inXML.isEmpty else { return errors }
-        let document = Self.deleteDocument(inXML)
+        do throws(CloudFSError) {
+            guard !learned.withLock({ $0.lacksBatches }) else { throw Self.lacksBatches }
+            errors += try await deleteInXML(inXML, isOwn: isOwn)
+        } catch  where error.code == .unsupported {
+            learned.withLock { $0.lacksBatches = true }
+            errors += try await deleteOneByOne(inXML, isOwn: isOwn)
+        }
+        return errors
+    }
+
+    private static let lacksBatches = CloudFSError(.unsupported, "no deletions of many at once")
+
+    private func deleteInXML(
+        _ keys: [[UInt8]],
+        isOwn: Bool
+    ) async throws(CloudFSError) -> [S3DeleteError] {
+        let document = Self.deleteDocument(keys)
         let digest = Data(Insecure.MD5.hash(data: document)).base64EncodedString()
-        errors += try await perform {
+        return try await perform {
             var call = S3Call(method: "POST", body: .bytes(document))
             call.isOwn = isOwn
             call.query.append((name: "delete", value: nil))
@@ -94,9 +110,8 @@ extension S3Client {
         } consume: { [endpoint] answer throws(CloudFSError) in
             let question = S3Question(endpoint: endpoint, method: "POST", key: nil)
             let document = try await self.fields(of: answer, to: question, root: "DeleteResult")
-            return try Self.deleteErrors(document, endpoint, Set(inXML))
+            return try Self.deleteErrors(document, endpoint, Set(keys))
         }
-        return errors
     }
 
     private static func deleteErrors(

@@ -197,7 +197,10 @@ extension S3Client {
             }
             let isDocument = (answer.header("content-type") ?? "xml").contains("xml")
             // A long page of a proxy is no reason to fail otherwise than its status says.
-            let document = try await answer.wholeBody(atMost: S3XML.maximumByteCount)
+            let document = try await answer.shortBody(
+                S3XML.longestRefusal,
+                atMost: S3XML.maximumByteCount
+            )
             return .refused(
                 S3Refusal(
                     status: answer.status,

@@ -14,6 +14,8 @@ final class S3Client: Sendable {
         var serverDate: Timestamp?
         var serverDateReadAt = Duration.zero
         var hasNotedSkew = false
+        /// Whether it does not delete many objects at once.
+        var lacksBatches = false
     }
 
     let endpoint: S3Endpoint

@@ -76,10 +76,12 @@ final class S3CredentialChain: S3CredentialSource {
         if let cached, clocks.elapsed() < cached.nextCheck, !needsRenewal(cached) {
             return cached.credentials
         }
+        if let cached, needsRenewal(cached), isGood(cached) {
+            renew(generation)
+            return cached.credentials
+        }
         do {
-            return try await flights.value(for: generation) { [self] in
-                try await refreshed(generation)
-            }
+            return try await found(generation)
         } catch let error as CloudFSError {
             throw error
         } catch is CancellationError {
@@ -100,6 +102,29 @@ final class S3CredentialChain: S3CredentialSource {
     }
 
     // MARK: - Renewal
+
+    private func found(_ generation: UInt64) async throws -> S3Credentials {
+        try await flights.value(for: generation) { [self] in try await refreshed(generation) }
+    }
+
+    /// Looks for newer credentials while the old ones still serve: nobody waits for that.
+    private func renew(_ generation: UInt64) {
+        guard !flights.runningKeys.contains(generation) else { return }
+        Task {
+            do {
+                _ = try await found(generation)
+            } catch {
+                // `renewalFailure` tells, and whoever comes when the old ones have ended.
+            }
+        }
+    }
+
+    /// Whether credentials are good for longer than a request is on its way.
+    private func isGood(_ cached: Cached) -> Bool {
+        timeLeft(of: cached).map { $0 > Self.longestRequest } ?? false
+    }
+
+    private static let longestRequest = Duration.seconds(20)
 
     private func needsRenewal(_ cached: Cached) -> Bool {
         guard let expiration = cached.credentials.expiration else { return false }

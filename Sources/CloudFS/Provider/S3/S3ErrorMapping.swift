@@ -33,12 +33,18 @@ struct S3Refusal: Sendable, Equatable {
         } catch {
             // The status alone tells enough; proxies answer with pages of their own.
         }
-        code = fields["Code"] ?? ""
-        message = fields["Message"] ?? ""
+        code = Self.cut(fields["Code"] ?? "", to: 100)
+        message = Self.cut(fields["Message"] ?? "", to: 1_024)
         region = Self.region(header("x-amz-bucket-region") ?? fields["Region"])
-        location = header("location") ?? fields["Endpoint"]
+        location = (header("location") ?? fields["Endpoint"]).map { Self.cut($0, to: 1_024) }
         retryAfter = header("retry-after").flatMap { S3Number.parse($0.utf8) }
             .map { .seconds(min($0, 3_600)) }
+    }
+
+    /// What the server says goes into the log.
+    private static func cut(_ text: String, to byteCount: Int) -> String {
+        text.utf8.count <= byteCount
+            ? text : String(decoding: text.utf8.prefix(byteCount), as: UTF8.self)
     }
 
     /// A region's name goes into signatures and messages: only what looks like one is taken.

@@ -13,11 +13,14 @@ extension S3Journal {
         guard limit > 0 else { return 0 }
         var old: [[UInt8]] = []
         try await client.listAll(prefix: folder, delimiter: false) { page throws(CloudFSError) in
-            let keys = page.objects.map(\.key)
-            let records = keys.filter { (S3JournalKey($0)?.milliseconds ?? .max) < limit }
-            old += records
-            // They come sorted by time.
-            return records.count == keys.count && old.count < Self.sweptAtOnce
+            for key in page.objects.map(\.key) {
+                // Others may put there what is no record.
+                guard let record = S3JournalKey(key) else { continue }
+                // They come sorted by time.
+                guard record.milliseconds < limit else { return false }
+                old.append(key)
+            }
+            return old.count < Self.sweptAtOnce
         }
         old = Array(old.prefix(Self.sweptAtOnce))
         guard !old.isEmpty else { return 0 }

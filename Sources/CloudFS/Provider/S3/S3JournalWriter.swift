@@ -64,9 +64,13 @@ actor S3JournalWriter {
         }
     }
 
+    /// How often a record is written that arrives late: a server whose clock runs ahead, or one
+    /// behind whose address are several, would have it written for ever.
+    private static let mostTries = 3
+
     /// A record that arrives long after the time in its key may be overlooked: it is written again.
     private func put(_ body: [UInt8]) async throws(CloudFSError) {
-        while true {
+        for _ in 1...Self.mostTries {
             let now = client.serverNow ?? client.clocks.now()
             let milliseconds = now.nanoseconds / 1_000_000
             let device = device ?? S3JournalKey.device(deviceID, since: milliseconds)

@@ -36,7 +36,7 @@ enum S3Metadata {
         if metadata.userID != ItemMetadata.keptID { headers["uid"] = String(metadata.userID) }
         if metadata.groupID != ItemMetadata.keptID { headers["gid"] = String(metadata.groupID) }
         headers["cloudfs-id"] = documentID.description
-        headers["xattr"] = attributes.isEmpty ? nil : encode(attributes)
+        headers["xattr"] = encode(attributes, beside: kept["xattr"])
         let total = headers.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
         guard total <= maximumByteCount else {
             throw CloudFSError(
@@ -62,7 +62,7 @@ enum S3Metadata {
         let (first, second) = isSame && isNewer ? (other, headers) : (headers, other)
         var joined = first.merging(second) { first, _ in first }
         let all = attributes(first).merging(attributes(second)) { first, _ in first }
-        if all != attributes(joined) { joined["xattr"] = encode(all) }
+        if all != attributes(joined) { joined["xattr"] = encode(all, beside: joined["xattr"]) }
         let total = joined.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
         return total <= maximumByteCount ? joined : first
     }
@@ -86,13 +86,21 @@ enum S3Metadata {
         }
     }
 
-    private static func encode(_ attributes: [String: [UInt8]]) -> String {
-        let fields = attributes.sorted { $0.key < $1.key }.map { name, value in
-            "\"\(URIEncoding.encode(name.utf8, keepingSlash: false))\":"
-                + "\"\(Data(value).base64EncodedString())\""
+    /// - Parameter kept: What the object had: attributes in it that are not applications' stay, and
+    ///   what is no list of attributes as long as there is nothing else to write.
+    private static func encode(_ attributes: [String: [UInt8]], beside kept: String?) -> String? {
+        let others = kept.map(stored) ?? [:]
+        if attributes.isEmpty, others == nil { return kept }
+        var texts = (others ?? [:]).filter { !isSynced($0.key) }
+        for (name, value) in attributes {
+            let name = URIEncoding.encode(name.utf8, keepingSlash: false)
+            texts[name] = Data(value).base64EncodedString()
         }
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard !texts.isEmpty, let json = try? encoder.encode(texts) else { return nil }
         // s3fs encodes the whole text once, and names inside of it once more.
-        return URIEncoding.encode("{\(fields.joined(separator: ","))}".utf8, keepingSlash: false)
+        return URIEncoding.encode(json, keepingSlash: false)
     }
 
     // MARK: - From headers
@@ -162,11 +170,21 @@ enum S3Metadata {
         )
     }
 
+    /// Attributes as they are stored, names and values encoded; `nil` if it is no list of them.
+    private static func stored(_ text: String) -> [String: String]? {
+        guard let json = URIEncoding.decode(text.utf8) else { return nil }
+        return try? JSONDecoder().decode([String: String].self, from: Data(json))
+    }
+
+    private static func isSynced(_ encoded: String) -> Bool {
+        URIEncoding.decode(encoded.utf8).map {
+            RemoteAttribute.isSynced(String(decoding: $0, as: UTF8.self))
+        } ?? false
+    }
+
     /// Applications' attributes; anything that cannot be read as such is left out.
     static func attributes(_ headers: [String: String]) -> [String: [UInt8]] {
-        guard let text = headers["xattr"], let json = URIEncoding.decode(text.utf8),
-            let fields = try? JSONDecoder().decode([String: String].self, from: Data(json))
-        else { return [:] }
+        guard let fields = headers["xattr"].flatMap(stored) else { return [:] }
         var attributes: [String: [UInt8]] = [:]
         // In order: of names that differ by their normal form only the first is one.
         for (encoded, value) in fields.sorted(by: { $0.key < $1.key }) {

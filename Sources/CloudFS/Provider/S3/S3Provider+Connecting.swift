@@ -96,12 +96,12 @@ extension S3Provider {
     /// A bucket that cannot be written has one that follows from its address.
     private func storeIdentity(_ identity: String) async throws(CloudFSError) -> String {
         do throws(CloudFSError) {
-            _ = try await client.put(
-                containerKey,
-                body: .bytes(Array("\(identity)\n".utf8)),
-                contentType: "text/plain",
-                condition: .ifNoneMatchAny
-            )
+            do throws(CloudFSError) {
+                try await putIdentity(identity, .ifNoneMatchAny)
+            } catch  where error.isAboutCondition {
+                // Two devices may write at once then: what is read back is the identity.
+                if try await storedIdentity() == nil { try await putIdentity(identity, .none) }
+            }
         } catch  where error.code == .denied {
             try await keep(S3WriteRules(isProbed: true, isReadOnly: true), as: "")
             return identityOfAddress
@@ -112,6 +112,18 @@ extension S3Provider {
             throw CloudFSError(.offline, "the bucket does not keep what is written to it")
         }
         return stored
+    }
+
+    private func putIdentity(
+        _ identity: String,
+        _ condition: S3Condition
+    ) async throws(CloudFSError) {
+        _ = try await client.put(
+            containerKey,
+            body: .bytes(Array("\(identity)\n".utf8)),
+            contentType: "text/plain",
+            condition: condition
+        )
     }
 
     private var identityOfAddress: String {
@@ -329,7 +341,7 @@ extension S3Provider {
             return false
         } catch  where error.code == .exists || error.code == .remoteChanged {
             return true
-        } catch  where error.code == .unsupported {
+        } catch  where error.isAboutCondition {
             return false
         }
     }
@@ -398,5 +410,13 @@ extension S3Provider {
         let rules = rules
         guard rules.isProbed else { return [:] }
         return ["writes": rules.description, "leases": Self.leaseNote(rules)]
+    }
+}
+
+extension CloudFSError {
+    /// Whether a server answers so to a condition that it does not know, or wants in another form.
+    fileprivate var isAboutCondition: Bool {
+        if case .invalidRequest? = cause as? S3Failure { return true }
+        return code == .unsupported
     }
 }

@@ -38,7 +38,7 @@ extension S3Provider {
         let parts: [S3Part]
         do throws(CloudFSError) {
             parts = try await inParallel(jobs) { job in
-                await self.send(job, of: source, progress)
+                await self.send(job, of: source, to: file.path, progress)
             }
         } catch  where error.cause as? S3Failure == .noSuchUpload {
             // Given up by somebody else: nothing is known of the file itself. Begun anew.
@@ -179,9 +179,12 @@ extension S3Provider {
     private func send(
         _ job: S3PartJob,
         of source: UploadSource,
+        to path: RemotePath,
         _ progress: S3Progress
     ) async -> S3PartResult {
         do throws(CloudFSError) {
+            // What was sent of a file that has changed is never completed.
+            guard source.isUnchanged() else { throw Self.changedWhileSent(path) }
             if let present = job.present, present.size == Int64(job.range.count) {
                 // Sent before a crash; the tag of a part is its MD5, where it is anything at all.
                 let digest = try await md5(of: job.range, in: source)

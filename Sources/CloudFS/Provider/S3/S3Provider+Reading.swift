@@ -200,7 +200,9 @@ extension S3Provider {
     }
 
     static func entityTag(_ version: ItemVersion) -> String {
-        String(version.content.prefix { $0 != ":" })
+        // Before the size; a tag may have colons.
+        let content = version.content
+        return String(content.lastIndex(of: ":").map { content[..<$0] } ?? content[...])
     }
 
     private static func byteCount(_ version: ItemVersion) -> Int64? {

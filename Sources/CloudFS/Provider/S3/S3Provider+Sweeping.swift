@@ -42,7 +42,14 @@ extension S3Provider {
     private func abortAbandonedUploads() async throws(CloudFSError) {
         let oldest = client.clocks.now() + (.zero - settings.uploadAge)
         for (key, upload) in try await uploads.abandoned(since: oldest) {
-            try await client.abortUpload(key, upload: upload.id)
+            do throws(CloudFSError) {
+                try await client.abortUpload(key, upload: upload.id)
+            } catch {
+                // One that may not be given up keeps no others.
+                guard !error.isOfConnection, error.code != .cancelled else { throw error }
+                logger.notice("an upload was not given up", metadata: ["error": "\(error)"])
+                continue
+            }
             try await uploads.forget(key, upload)
         }
     }

@@ -6,6 +6,8 @@ import CExpat
 /// entities but the five of XML; size and depth are bounded.
 enum S3XML {
     static let maximumByteCount = 16 << 20
+    /// What is read of an answer that is no success: it has a code and a sentence.
+    static let longestRefusal = 256 << 10
     static let maximumDepth = 16
 
     /// Walks through a document.

@@ -21,6 +21,10 @@ final class S3XMLFields: S3XMLVisitor {
         return document
     }
 
+    /// More than any answer has.
+    private static let mostRecords = 10_000
+    private static let mostFields = 100
+
     override func open(_ name: S3XMLName, depth: Int) {
         switch depth {
         case 1: root = name.text
@@ -33,10 +37,13 @@ final class S3XMLFields: S3XMLVisitor {
         switch depth {
         case 3:
             recordFields[name.text] = String(decoding: text, as: UTF8.self)
+            if recordFields.count > Self.mostFields { return "it has too many fields" }
         case 2 where recordFields.isEmpty:
             fields[name.text] = String(decoding: text, as: UTF8.self)
+            if fields.count > Self.mostFields { return "it has too many fields" }
         case 2:
             records.append(Record(name: name.text, fields: recordFields))
+            if records.count > Self.mostRecords { return "it has too many records" }
         default: break
         }
         return nil

@@ -47,6 +47,18 @@ import Testing
         #expect(error(404, key: nil, headers: headers).cause as? S3Failure == .noSuchBucket)
     }
 
+    @Test func `what a server says at length is cut`() throws {
+        let long = String(repeating: "A", count: 200_000)
+        let document = "<Error><Code>\(long)</Code><Message>\(long)</Message></Error>"
+        let refusal = S3Refusal(status: 500, headers: [], document: Array(document.utf8))
+        #expect(refusal.code.utf8.count == 100)
+        #expect(refusal.message.utf8.count == 1_024)
+        let many = "<Error>" + String(repeating: "<a><b/></a>", count: 20_000) + "</Error>"
+        #expect(throws: CloudFSError.self) {
+            _ = try S3XMLFields.read(Array(many.utf8), roots: ["Error"])
+        }
+    }
+
     @Test func `what a proxy does not find is not absent`() {
         #expect(error(404).code == .offline)
         #expect(error(404, key: nil).code == .offline)

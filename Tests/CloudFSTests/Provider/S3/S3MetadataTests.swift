@@ -266,4 +266,34 @@ import Testing
         )
         #expect(bench.fake.object("d/")?.bytes == Array("precious".utf8))
     }
+
+    private static func headers(
+        _ attributes: [String: [UInt8]],
+        kept: String?
+    ) throws -> [String: String] {
+        try S3Metadata.headers(
+            ItemMetadata(
+                permissions: 0o644,
+                userID: ItemMetadata.keptID,
+                groupID: ItemMetadata.keptID,
+                modified: Timestamp(nanoseconds: 0)
+            ),
+            kind: .file,
+            documentID: .random(),
+            attributes: attributes,
+            kept: kept.map { ["xattr": $0] } ?? [:]
+        )
+    }
+
+    @Test func `attributes of other tools stay`() throws {
+        let stored = #"{"security.x":"AQ==","user.a":"Ag==","user.gone":"Aw=="}"#
+        let kept = URIEncoding.encode(stored.utf8, keepingSlash: false)
+        let headers = try Self.headers(["user.a": [9]], kept: kept)
+        let json = try #require(headers["xattr"].flatMap { URIEncoding.decode($0.utf8) })
+        #expect(String(decoding: json, as: UTF8.self) == #"{"security.x":"AQ==","user.a":"CQ=="}"#)
+        #expect(try Self.headers([:], kept: "plain-not-json")["xattr"] == "plain-not-json")
+        #expect(try Self.headers([:], kept: nil)["xattr"] == nil)
+        let replaced = try Self.headers(["user.a": [9]], kept: "plain-not-json")
+        #expect(S3Metadata.attributes(replaced) == ["user.a": [9]])
+    }
 }

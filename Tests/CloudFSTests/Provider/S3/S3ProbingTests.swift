@@ -176,10 +176,41 @@ import Testing
     @Test func `a probe that fails halfway is deleted`() async throws {
         let bench = try await Bench.make()
         bench.fake.add(
-            FakeS3Fault(.fail(status: 400, code: "InvalidRequest")) { $0.header("if-match") != nil }
+            FakeS3Fault(.fail(status: 507, code: "QuotaExceeded")) {
+                $0.header("if-match") != nil
+            }
         )
-        #expect(await s3Failure { _ = try await bench.provider() } == .invalidArgument)
+        #expect(await s3Failure { _ = try await bench.provider() } == .quotaExceeded)
         #expect(Self.probes(bench).isEmpty)
+    }
+
+    @Test(arguments: [(501, "NotImplemented"), (400, "InvalidArgument")])
+    func `a server that refuses conditions has none, and is a drive all the same`(
+        status: Int,
+        code: String
+    ) async throws {
+        let bench = try await Bench.make()
+        bench.fake.add(
+            FakeS3Fault(.fail(status: status, code: code), count: nil) { request in
+                request.header("if-none-match") != nil || request.header("if-match") != nil
+            }
+        )
+        let provider = try await bench.provider()
+        #expect(!provider.rules.create && provider.rules.replace == .none)
+        #expect(!provider.rules.isReadOnly)
+        #expect(bench.fake.object(".cloudfs/container") != nil)
+        _ = try await Bench.upload([1], to: "a", of: provider)
+        #expect(bench.fake.object("a")?.bytes == [1])
+    }
+
+    @Test func `a server that wants tags in quotes gets them so`() async throws {
+        let bench = try await Bench.make()
+        bench.fake.add(
+            FakeS3Fault(.fail(status: 400, code: "InvalidArgument"), count: nil) { request in
+                request.header("if-match").map { !$0.hasPrefix("\"") } ?? false
+            }
+        )
+        #expect(try await bench.provider().rules.replace == .quoted)
     }
 
     @Test func `who may not delete leaves one probe, however often they connect`() async throws {

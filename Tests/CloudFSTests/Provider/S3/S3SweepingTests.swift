@@ -107,6 +107,32 @@ final class S3TestClocks: Sendable {
         #expect(bench.fake.requests.map(\.kind) == [.list, .list])
     }
 
+    /// Such as a marker of the folder, which many tools make; it comes first.
+    @Test func `what is no record keeps none, nor does a server without deletions of many`()
+        async throws
+    {
+        let clocks = S3TestClocks()
+        let bench = try await clocks.bench()
+        let provider = try await bench.provider(clocks: clocks.own)
+        let old = clocks.milliseconds(ago: Self.day * 8)
+        for count in 1...1_500 as ClosedRange<Int64> {
+            Self.record("children old\n", at: old + count, count: count, bench)
+        }
+        bench.fake.put(".cloudfs/journal/", "")
+        bench.fake.add(
+            FakeS3Fault(
+                .fail(status: 501, code: "NotImplemented"),
+                count: nil,
+                on: .deleteBatch
+            )
+        )
+        await provider.sweep()
+        let keys = bench.fake.keys(".cloudfs/journal/").compactMap { S3JournalKey($0.bytes) }
+        #expect(keys.isEmpty)
+        #expect(bench.fake.requestCount(.deleteBatch) == 1)
+        #expect(bench.fake.object(".cloudfs/journal/") != nil)
+    }
+
     @Test func `probes that were left behind are deleted, and no others`() async throws {
         let clocks = S3TestClocks()
         let bench = try await clocks.bench()
