@@ -80,10 +80,13 @@ struct HangingTests {
         }
     }
 
-    @Test(arguments: [Int32(2), 15, 9])
-    func `a signal ends a blocked reader at once`(signal: Int32) async throws {
+    @Test(
+        arguments: [Int32(2), 15, 9],
+        ["cat absent0 > /dev/null", "dd if=absent0 of=/dev/null iflag=direct bs=64K status=none"]
+    )
+    func `a signal ends a blocked reader at once`(signal: Int32, program: String) async throws {
         try await Self.with(readTimeout: "60s") { drive in
-            let reader = try drive.start("exec cat absent0 > /dev/null")
+            let reader = try drive.start("exec \(program)")
             try await eventually("it is reading") { reader.hasOpen("\(drive.path)/absent0") }
             reader.send(signal)
             #expect(try await reader.wait(within: .seconds(1)) == 128 + signal)
