@@ -69,6 +69,31 @@ struct HydrationTests {
         }
     }
 
+    /// The cloud has the bytes until the other one is sent, which waits for them.
+    @Test(.onMounts) func `what is open while another is saved in its place is read to its end`()
+        async throws
+    {
+        try await TestDrive.with(
+            ["--hydration", "partial"],
+            prepare: Filling { try $0.write("file", Self.bytes(4 << 20)) }
+        ) { drive in
+            try await drive.python(
+                """
+                import subprocess
+                base = open(cloud + "/file", "rb").read()
+                here = os.open("file", os.O_RDONLY)
+                assert os.pread(here, 4096, 0) == base[:4096]
+                with open("file.tmp", "wb") as new: new.write(b"new")
+                os.rename("file.tmp", "file")
+                assert os.pread(here, 4096, 2000000) == base[2000000:2004096]
+                subprocess.run(["cloudfs", "drain", "--wait", "."], check=True)
+                assert open(cloud + "/file", "rb").read() == b"new"
+                assert os.pread(here, 4096, 3000000) == base[3000000:3004096]
+                """
+            )
+        }
+    }
+
     /// The drive has looked up which bytes are absent, and is slow to write them.
     ///
     /// Nobody reads the pages that are changed: the kernel would let the change wait. They come

@@ -296,9 +296,13 @@ final class Hydrator: Sendable {
 
     private func originNow(of file: OpenFile) throws(CloudFSError) -> Origin {
         let gone = CloudFSError(.remoteChanged, "the cloud no longer has it", item: file.id)
-        let lineage = try files.catalog.readFew { try $0.remoteLineage(of: file.id) }
         // Of an item that lost its base, another one has none of the bytes.
-        let base = file.state.withLock { $0.lostSize == nil ? $0.base : nil }
+        let (base, heir) = file.state.withLock { ($0.lostSize == nil ? $0.base : nil, $0.heir) }
+        let lineage = try files.catalog.readFew { reader in
+            // Until what was saved in its place is sent, the cloud has the bytes there.
+            try reader.remoteLineage(of: file.id)
+                ?? heir.flatMap { try reader.remoteLineage(of: $0) }
+        }
         guard let lineage, let known = lineage.first, let base else { throw gone }
         return Origin(
             lineage: lineage,

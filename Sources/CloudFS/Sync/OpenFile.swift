@@ -135,6 +135,8 @@ final class OpenFile: Sendable {
         var writesInFlight = 0
         /// Whether the item has no name any more.
         var isUnlinked = false
+        /// Who has its place in the cloud since a program saved another file there.
+        var heir: ItemID?
         /// The package that the file is in.
         var package: ItemID?
         /// Whether it is a package itself.

@@ -95,3 +95,11 @@ extension OpenFiles {
         }
     }
 }
+
+/// Files that programs have open, though others were saved in their places.
+extension OpenFiles {
+    func replacedFiles(by heir: ItemID) -> [ItemID] {
+        inUse.filter { file in file.state.withLock { $0.heir == heir && $0.handles > 0 } }
+            .map(\.id)
+    }
+}

@@ -42,7 +42,7 @@ extension Uploader {
     ///
     /// What cannot be had is no reason to keep what was removed, except while the cloud is out of
     /// reach.
-    private func completeForReaders(_ id: ItemID) async throws(CloudFSError) {
+    func completeForReaders(_ id: ItemID) async throws(CloudFSError) {
         guard let file = files.retainIfLive(id) else { return }
         defer { releaseLater(file) }
         guard file.state.withLock({ $0.handles > 0 && $0.plan != nil }) else { return }
@@ -71,7 +71,7 @@ extension Uploader {
         guard let failure else { return }
         if Task.isCancelled || failure.isOfConnection { throw failure }
         logger.notice(
-            "the rest of what was removed while it was open is not fetched",
+            "the rest of what was removed or replaced while it was open is not fetched",
             metadata: ["item.id": "\(id)", "error": "\(failure)"]
         )
     }
