@@ -52,7 +52,7 @@ extension Filesystem {
     }
 
     private func succeed(_ item: ItemID, as heir: ItemID) {
-        files.live(item)?.state.withLock { $0.heir = heir }
+        files.noteReplaced(item, by: heir)
         coordinator.pass(item, to: heir)
         board.pass(item, to: heir)
     }

@@ -98,6 +98,13 @@ extension OpenFiles {
 
 /// Files that programs have open, though others were saved in their places.
 extension OpenFiles {
+    func noteReplaced(_ id: ItemID, by heir: ItemID) {
+        live(id)?.state.withLock { state in
+            state.heir = heir
+            if state.handles > 0, state.plan != nil { hasReplaced.store(true, ordering: .relaxed) }
+        }
+    }
+
     func replacedFiles(by heir: ItemID) -> [ItemID] {
         inUse.filter { file in file.state.withLock { $0.heir == heir && $0.handles > 0 } }
             .map(\.id)

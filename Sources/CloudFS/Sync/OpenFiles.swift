@@ -17,6 +17,8 @@ final class OpenFiles: Sendable {
     let wanted = Signal()
     /// Whether the disk can give back parts of a file.
     let mayThin = Atomic(true)
+    /// Whether others were ever saved in the places of files that programs had open.
+    let hasReplaced = Atomic(false)
 
     private struct Slot {
         var file: OpenFile

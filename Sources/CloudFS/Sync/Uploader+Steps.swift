@@ -212,8 +212,10 @@ extension Uploader {
         let facts = try await toldApart(id, try await learned(id, facts))
         // A file that moved meanwhile is sent to where it was, and moved with the next step.
         let target = if let path = facts.remotePath { path } else { try wantedPath(facts) }
-        for old in try await pool.engine({ self.files.replacedFiles(by: id) }) {
-            try await completeForReaders(old)
+        if files.hasReplaced.load(ordering: .relaxed) {
+            for old in try await pool.engine({ self.files.replacedFiles(by: id) }) {
+                try await completeForReaders(old)
+            }
         }
         let prepared = try await pool.engine { try self.prepareUpload(of: id, facts, to: target) }
         guard let upload = prepared else { return false }
