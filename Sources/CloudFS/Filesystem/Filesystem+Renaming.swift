@@ -28,21 +28,31 @@ extension Filesystem {
         let result = try withClaims(for: caller) { reader in
             try Self.intents(of: change, reader)
         } _: { claimed throws(CloudFSError) in
-            try catalog.write { writer in try self.rename(change, claimed, writer) }
+            let result = try catalog.write { writer in try self.rename(change, claimed, writer) }
+            // Before anybody can claim what has the name now.
+            handOn(result)
+            return result
         }
         for (package, members) in result.packed { packages.noteJoined(members, package) }
         if parent != newParent { for id in result.moved { coordinator.noteMoved(id) } }
         if let id = result.moved.first { fulfil(newName, in: newParent, with: id) }
         if let victim = result.victim {
-            for id in result.moved { succeed(victim.id, as: id) }
             replaced.keep(victim.id)
             didUnlink(victim)
         }
+        if let ancestor = result.ancestor { eraseIfDone(ancestor) }
+        publish(change.news(of: result), by: caller)
+    }
+
+    /// Documents go on as other items.
+    private func handOn(_ result: Renamed) {
+        if let victim = result.victim {
+            for id in result.moved { succeed(victim.id, as: id) }
+        }
         if let (old, new) = result.saved { succeed(old, as: new) }
         if let ancestor = result.ancestor, let id = result.moved.first {
-            didSucceed(id, to: ancestor)
+            succeed(ancestor, as: id)
         }
-        publish(change.news(of: result), by: caller)
     }
 
     /// A document goes on as another item, where a program saved it by replacing the file.
