@@ -599,4 +599,46 @@ struct CoordinationTests {
             }
         }
     }
+
+    /// Each asks for what has the name at that moment, which may be replaced before it is granted.
+    @Test func `regression: who saves by renaming under a claim loses no other's save`()
+        async throws
+    {
+        let count = 300
+        try await TestDrive.with(prepare: Filling { try $0.write("doc", "0") }) { drive in
+            let programs = try (1...3).map { number in
+                try drive.start(
+                    """
+                    exec python3 - <<'EOF'
+                    import json, os, socket, subprocess
+                    drives = json.loads(subprocess.check_output(["cloudfs", "mounts", "--json"]))
+                    sockets = {drive["mountpoint"]: drive.get("socket") for drive in drives}
+                    order = json.dumps({"intents": [{"path": "doc", "access": "write"}]}).encode()
+                    head = "POST /v1/claims HTTP/1.1\\r\\nHost: d\\r\\n"
+                    head += f"Content-Length: {len(order)}\\r\\n\\r\\n"
+                    for _ in range(\(count)):
+                        claim = socket.socket(socket.AF_UNIX)
+                        claim.connect(sockets[os.environ["DRIVE"]])
+                        claim.sendall(head.encode() + order)
+                        answer = b""
+                        while b'"granted"' not in answer:
+                            more = claim.recv(65536)
+                            assert more, answer
+                            answer += more
+                        value = int(open("doc").read())
+                        with open(".doc-\(number)", "w") as new: new.write(str(value + 1))
+                        os.rename(".doc-\(number)", "doc")
+                        claim.close()
+                    EOF
+                    """,
+                    output: "\(drive.folder)/run/\(number).out"
+                )
+            }
+            for (index, program) in programs.enumerated() {
+                let status = try await program.wait(within: .seconds(120))
+                #expect(status == 0, "\(Shell.text(of: "\(drive.folder)/run/\(index + 1).out"))")
+            }
+            #expect(try await drive.text("doc") == "\(3 * count)")
+        }
+    }
 }

@@ -185,6 +185,35 @@ struct WritingContentTests {
         }
     }
 
+    /// What is stored into a mapping is the kernel's alone for a while; `cp` looks for data first.
+    @Test(arguments: [[], ["--no-passthrough"]])
+    func `a copy of a file with holes has what another program has just stored into a mapping`(
+        options: [String]
+    ) async throws {
+        try await TestDrive.with(options) { drive in
+            try await drive.python(
+                """
+                import mmap
+                with open("sparse", "wb") as new: new.truncate(1 << 20)
+                begins, begin = os.pipe()
+                # Before it is open here: what a child closes brings the pages to the drive.
+                copier = os.fork()
+                if copier == 0:
+                    os.read(begins, 1)
+                    os.execvp("cp", ["cp", "sparse", "copy"])
+                file = os.open("sparse", os.O_RDWR)
+                pages = mmap.mmap(file, 1 << 20)
+                pages[8192:8193]
+                open("sparse", "rb").read(10)
+                pages[8192:8197] = b"hello"
+                os.write(begin, b"x")
+                assert os.waitpid(copier, 0)[1] == 0
+                assert open("copy", "rb").read()[8192:8197] == b"hello"
+                """
+            )
+        }
+    }
+
     @Test func `a file unlinked while open lives until its last close`() async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("file", Self.old) }) { drive in
             try await drive.python(

@@ -257,6 +257,25 @@ struct WritingMetadataTests {
         }
     }
 
+    /// The kernel asks once after a read that it does not answer from its own pages, and keeps what
+    /// it hears.
+    @Test(arguments: [[], ["--no-passthrough"]])
+    func `a time of access shows as soon as the file was read`(options: [String]) async throws {
+        try await TestDrive.with(
+            options,
+            prepare: Filling { cloud in try cloud.write("old", "text") }
+        ) { drive in
+            try await drive.python(
+                """
+                os.utime("old", ns=(5_000_000_001, 5_000_000_001))
+                assert os.stat("old").st_atime_ns == 5_000_000_001
+                open("old").read()
+                assert os.stat("old").st_atime_ns > 5_000_000_001
+                """
+            )
+        }
+    }
+
     @Test func `times of a file that is written in place survive its upload`() async throws {
         try await TestDrive.with { drive in
             try await drive.run("echo text > file; touch -d '2001-02-03 04:05:06.7 UTC' file")

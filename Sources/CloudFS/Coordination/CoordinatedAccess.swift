@@ -53,9 +53,8 @@ struct CoordinatedAccess: Sendable {
             for round in 1...Self.mostRounds {
                 try await ask(request, &asked, &relinquished)
                 let claim = try await claim(request)
-                let isLast = round >= Self.roundsOfAsking
-                let isAsked = isLast ? true : try newcomers(request, asked).isEmpty
-                if isAsked, try isCurrent(claim, request) {
+                let others = try newcomers(request, asked)
+                if others.isEmpty || round >= Self.roundsOfAsking, try isCurrent(claim, request) {
                     return Granted(claim: claim, relinquished: relinquished)
                 }
                 claim.end()

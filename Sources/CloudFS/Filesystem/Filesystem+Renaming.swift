@@ -30,12 +30,12 @@ extension Filesystem {
         } _: { claimed throws(CloudFSError) in
             let result = try catalog.write { writer in try self.rename(change, claimed, writer) }
             // Before anybody can claim what has the name now.
+            if let id = result.moved.first { fulfil(newName, in: newParent, with: id) }
             handOn(result)
             return result
         }
         for (package, members) in result.packed { packages.noteJoined(members, package) }
         if parent != newParent { for id in result.moved { coordinator.noteMoved(id) } }
-        if let id = result.moved.first { fulfil(newName, in: newParent, with: id) }
         if let victim = result.victim {
             replaced.keep(victim.id)
             didUnlink(victim)

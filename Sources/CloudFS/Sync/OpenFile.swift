@@ -186,9 +186,10 @@ final class OpenFile: Sendable {
 
         /// Whether some of it is on its way here.
         ///
-        /// Of what is stored as all here nothing is, though the last fetch may not have ended.
+        /// Of what is stored as all here nothing is, though the last fetch, or who asked for all of
+        /// it, may not have ended.
         var isBeingFetched: Bool {
-            completers > 0 || (plan != nil && (!fetches.isEmpty || !waits.isEmpty))
+            plan != nil && (completers > 0 || !fetches.isEmpty || !waits.isEmpty)
         }
 
         /// Whether a program may be writing.

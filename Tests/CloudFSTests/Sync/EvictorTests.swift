@@ -55,7 +55,8 @@ import Testing
     private func addFile(
         _ name: String,
         in parent: ItemID = .root,
-        localBytes: Int64 = 4096
+        localBytes: Int64 = 4096,
+        residency: Residency = .resident
     ) throws -> ItemID {
         let new = NewItem(
             container: ContainerID(1),
@@ -76,7 +77,7 @@ import Testing
             try writer.setContent(
                 of: id,
                 generation: 1,
-                residency: .resident,
+                residency: residency,
                 localBytes: localBytes
             )
             return id
@@ -104,12 +105,14 @@ import Testing
         #expect(claimed.items.withLock { $0 } == [loose, own])
     }
 
-    /// It is shown as local a moment before the last of its fetches has ended.
+    /// It is shown as local a moment before the last of its fetches, and who asked for it, has
+    /// ended.
     @Test func `what is stored as all here can be evicted at once`() throws {
         let id = try addFile("file")
         let file = try fixture.files.acquire(id)
         file.state.withLock { state in
             state.fetches[HydrationPlan.RequestID(rawValue: 1)] = Task {}
+            state.completers = 1
             #expect(state.plan == nil)
         }
         try evictor.evict(id)
@@ -117,6 +120,8 @@ import Testing
         // What comes again is another matter.
         #expect(file.state.withLock { $0.isBeingFetched })
         file.state.withLock { $0.fetches = [:] }
+        #expect(file.state.withLock { $0.isBeingFetched })
+        file.state.withLock { $0.completers = 0 }
         try fixture.files.release(file)
     }
 
@@ -167,7 +172,7 @@ import Testing
     }
 
     @Test func `neither the file itself nor what is used is room for a download`() throws {
-        let own = try addFile("own", localBytes: 4 << 30)
+        let own = try addFile("own", localBytes: 4 << 30, residency: .partial)
         let played = try addFile("played", localBytes: 4 << 30)
         let (downloaded, open) = (try fixture.files.acquire(own), try fixture.files.acquire(played))
         downloaded.state.withLock { $0.completers = 1 }

@@ -158,13 +158,17 @@ extension S3Provider {
     /// Gives up what was sent of a file that will not be completed.
     func abandonUpload(of key: [UInt8]) async throws(CloudFSError) {
         guard let known = try await uploads.upload(of: key) else { return }
+        try await abandon(key, known)
+    }
+
+    /// Gives up one upload; another one may have been begun meanwhile.
+    func abandon(_ key: [UInt8], _ upload: S3UploadLedger.Upload) async throws(CloudFSError) {
         do throws(CloudFSError) {
-            try await client.abortUpload(key, upload: known.id)
+            try await client.abortUpload(key, upload: upload.id)
         } catch  where error.code == .notFound {
             logger.debug("an upload was given up by somebody else")
         }
-        // Another one may have been begun meanwhile.
-        try await uploads.forget(key, known)
+        try await uploads.forget(key, upload)
     }
 
     /// Gives up what was sent of a file, now or some other time.

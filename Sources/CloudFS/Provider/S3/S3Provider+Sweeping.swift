@@ -43,14 +43,12 @@ extension S3Provider {
         let oldest = client.clocks.now() + (.zero - settings.uploadAge)
         for (key, upload) in try await uploads.abandoned(since: oldest) {
             do throws(CloudFSError) {
-                try await client.abortUpload(key, upload: upload.id)
+                try await abandon(key, upload)
             } catch {
                 // One that may not be given up keeps no others.
                 guard !error.isOfConnection, error.code != .cancelled else { throw error }
                 logger.notice("an upload was not given up", metadata: ["error": "\(error)"])
-                continue
             }
-            try await uploads.forget(key, upload)
         }
     }
 }
