@@ -144,19 +144,40 @@ struct CheckTests {
 
     @Test func `an item that nothing leads to any more is brought back`() async throws {
         try await broken(
-            by: """
-                UPDATE name SET parent = 9999 WHERE CAST(name AS TEXT) = 'plain';
-                DELETE FROM name WHERE CAST(name AS TEXT) = 'new'
-                """
+            by: "UPDATE name SET parent = 9999 WHERE CAST(name AS TEXT) = 'plain'"
         ) { drive in
             let found = try await drive.cloudfs(["check"])
             #expect(found.output.contains("catalog-intact"), "\(found)")
             #expect(found.output.contains("name-reachable plain"), "\(found)")
-            #expect(found.output.contains("change-queued new"), "\(found)")
             let repaired = try await drive.cloudfs(["check", "--repair"])
             #expect(repaired.output.contains("recovered-"), "\(repaired)")
             let name = try #require(try await drive.names().first { $0.hasPrefix("recovered-") })
             #expect(try await drive.text(name) == "plain")
+        }
+    }
+
+    /// Nothing is deleted in the cloud because a row is missing here.
+    @Test func `a name that nobody removed comes back, and the cloud keeps what had it`()
+        async throws
+    {
+        try await broken(
+            by: "DELETE FROM name WHERE CAST(name AS TEXT) IN ('new', 'other')"
+        ) { drive in
+            let found = try await drive.cloudfs(["check"])
+            #expect(found.output.contains("name-reachable new"), "\(found)")
+            #expect(found.output.contains("name-reachable folder/other"), "\(found)")
+            // Somebody who misses it makes it again.
+            try await drive.run("echo another > folder/other")
+            let repaired = try await drive.cloudfs(["check", "--repair"])
+            #expect(repaired.status == 0, "\(repaired)")
+            try await drive.drain()
+            #expect(try await drive.text("new") == "new\n")
+            #expect(drive.cloud.text("new") == "new\n")
+            let recovered = try drive.cloud.paths().filter { $0.hasPrefix("recovered-") }
+            #expect(recovered.compactMap { drive.cloud.text($0) } == ["other"])
+            #expect(drive.cloud.text("folder/other") == "another\n")
+            let last = try await drive.cloudfs(["check"])
+            #expect(last.status == 0, "\(last)")
         }
     }
 

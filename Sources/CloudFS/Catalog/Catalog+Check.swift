@@ -10,6 +10,9 @@ struct ItemTies: Sendable {
     var isUnheard: Bool
     var isExcluded: Bool
 
+    /// Whether it has no name, though nobody removed it: else its removal would wait to be sent.
+    var isLost: Bool { name == nil && !isQueued && !isUnheard && !isExcluded }
+
     /// Whether it is elsewhere in the cloud than here, or not there at all.
     var isElsewhere: Bool {
         guard let name else { return base != nil }
@@ -61,6 +64,14 @@ extension CatalogReader {
             current = name.parent
         }
         return false
+    }
+
+    /// Where the cloud has an item, if that is free here.
+    func freePlace(of base: BaseRecord) throws -> (parent: ItemID, name: ItemName)? {
+        guard let parent = base.parent, !base.isDisplaced, try isReachable(parent),
+            try child(base.name, of: parent) == nil
+        else { return nil }
+        return (parent, try ItemName(base.name))
     }
 
     /// Whether a content file is named by an item, is kept for one, or waits to be unlinked.

@@ -2,7 +2,7 @@
 enum Invariant: String, Sendable, CaseIterable {
     /// The database is whole, and every row that another names is there.
     case catalogIntact = "catalog-intact"
-    /// Every name hangs below the root.
+    /// Every name hangs below the root, and what the cloud has and nobody removed has one.
     case nameReachable = "name-reachable"
     /// An item has a name, or the cloud has it, or a program has it open.
     case itemKnown = "item-known"
@@ -159,6 +159,9 @@ struct Checker: Sendable {
             return trustsNameless ? [try keepNameless(current, options)] : nil
         }
         if ties.name != nil, !ties.isReachable { return [try bringBack(current, options)] }
+        if let base = ties.base, ties.isLost {
+            return [try bringBack(current, to: base, options)]
+        }
         let differs =
             ties.isElsewhere || ties.isUnheard || current.hasChangedMetadata
             || current.item.content.cleanliness != .clean
@@ -198,26 +201,31 @@ struct Checker: Sendable {
         return finding
     }
 
-    /// Gives an item whose folder is gone a name in the root.
+    /// Gives an item a name whose folder is gone, or whose own name is though nobody removed it:
+    /// the one that it has in the cloud, or where that is not to be had one in the root.
     private func bringBack(
         _ record: ItemRecord,
+        to base: BaseRecord? = nil,
         _ options: Options
     ) throws(CloudFSError) -> Violation {
         var finding = Violation(
             invariant: .nameReachable,
             item: record.id,
-            text: "its folder is gone"
+            text: base == nil ? "its folder is gone" : "it has no name, and nobody removed it"
         )
         guard options.repairs else { return finding }
         let now = files.clocks.now()
-        let name = try ItemName("recovered-\(record.id)")
-        try catalog.write { writer in
-            try writer.moveName(of: record.id, to: name.bytes, in: .root)
+        let spare = try ItemName("recovered-\(record.id)")
+        let place = try catalog.write { writer in
+            let place = try base.flatMap { try writer.reader.freePlace(of: $0) } ?? (.root, spare)
+            try writer.moveName(of: record.id, to: place.name.bytes, in: place.parent)
             try writer.enqueue(record.id, notBefore: now)
-            try writer.touchFolder(.root, at: now)
+            try writer.touchFolder(place.parent, at: now)
+            return place
         }
-        applier.hub.publish([.entryAppeared(parent: .root, name: name)])
-        finding.text += "; it is \"\(name)\" in the root now"
+        applier.hub.publish([.entryAppeared(parent: place.parent, name: place.name)])
+        let folder = place.parent == .root ? "the root" : "its folder"
+        finding.text += "; it is \"\(place.name)\" in \(folder) now"
         finding.isRepaired = true
         return finding
     }
