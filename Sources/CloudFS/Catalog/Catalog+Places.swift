@@ -242,7 +242,7 @@ extension CatalogWriter {
     }
 
     /// Something in the cloud that nothing here stands for: it is deleted there next.
-    private func recordOrphan(_ base: BaseRecord, at now: Timestamp) throws {
+    func recordOrphan(_ base: BaseRecord, at now: Timestamp) throws {
         let record = try reader.existing(base.item)
         let orphan = try insertItem(
             NewItem(

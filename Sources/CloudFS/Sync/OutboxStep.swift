@@ -74,6 +74,9 @@ enum OutboxStep: Hashable, Sendable {
         var isInCycle = false
         /// An item that the cloud still has in this folder, or may have.
         var remainingChild: ItemID?
+        /// Of a removed file: the one that was saved in its place, if that has been in the cloud
+        /// elsewhere and its new content is not there yet.
+        var successor: ItemID?
 
         var hasNewContent: Bool { isDirty || isTreeChanged }
     }
@@ -108,6 +111,8 @@ enum OutboxStep: Hashable, Sendable {
     private static func nextOfDeleted(_ facts: Facts) -> OutboxStep {
         guard facts.base != nil else { return .erase }
         if let child = facts.remainingChild { return .waitFor(child) }
+        // Until then the old bytes may be all that a power failure leaves.
+        if let successor = facts.successor { return .waitFor(successor) }
         return facts.isExcluded ? .forget : .delete
     }
 

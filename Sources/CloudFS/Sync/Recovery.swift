@@ -71,6 +71,7 @@ struct Recovery {
         _ previous: PreviousContent,
         of record: ItemRecord
     ) throws(CloudFSError) -> Bool {
+        try takePlace(of: previous, for: record.id)
         let (base, sent) = try catalog.read {
             (try $0.base(of: record.id), try $0.sent(of: record.id))
         }
@@ -112,6 +113,28 @@ struct Recovery {
             }
         }
         return true
+    }
+
+    /// Gives a file the place in the cloud of what it replaced and is again; what the cloud has of
+    /// it in its own old place, as of a draft that was saved over a document, is deleted there.
+    private func takePlace(
+        of previous: PreviousContent,
+        for id: ItemID
+    ) throws(CloudFSError) {
+        guard let version = previous.version else { return }
+        try catalog.write { writer in
+            let reader = writer.reader
+            guard let name = try reader.name(of: id),
+                let own = try reader.base(of: id),
+                let replaced = try reader.base(named: name.name, in: name.parent),
+                replaced.item != id, replaced.version.content == version,
+                try reader.name(of: replaced.item) == nil,
+                // What may be on its way is asked about first.
+                try reader.sent(of: id) == nil, try reader.sent(of: replaced.item) == nil
+            else { return }
+            try writer.settle(id, inPlaceOf: replaced)
+            try writer.recordOrphan(own, at: files.clocks.now())
+        }
     }
 
     /// Makes a file what the cloud has of it.

@@ -10,7 +10,7 @@ import time
 import traceback
 from pathlib import Path
 
-from crash import points
+from crash import points, proof
 from crash.runs import Run
 from crash.tree import Failure
 
@@ -25,6 +25,7 @@ def main() -> int:
     parser.add_argument("--workers", action="store_true")
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--reread", action="store_true")
+    parser.add_argument("--no-passthrough", action="store_true")
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--point", action="append", default=[], choices=points.names())
     options = parser.parse_args()
@@ -37,7 +38,7 @@ def main() -> int:
     run = None
     try:
         run = Run(folder, random.Random(seed), options.power, options.reread,
-                  options.bucket)
+                  options.bucket, not options.no_passthrough)
         run.prepare()
         missed: list[str] = []
         if options.fail:
@@ -49,7 +50,7 @@ def main() -> int:
         else:
             missed = run.kill_often(options.kills, list(options.point))
         run.finish()
-        problems = run.proof(missed)
+        problems = proof.shortcomings(run, missed)
     except (Failure, OSError, subprocess.TimeoutExpired) as failure:
         traceback.print_exc()
         problems = [str(failure)]
@@ -64,11 +65,9 @@ def main() -> int:
         print(f"FAILED: {problem}", flush=True)
     if run is None:
         return 1
-    loads = ", ".join(f"{load.name} {load.acknowledged}" for load in run.workloads)
-    print(f"{'failed' if problems else 'passed'} after {time.monotonic() - begun:.0f} s, seed {seed}"
-          f": {run.kills} ends, {sum(run.hits.values())} of them at {len(run.hits)} of "
-          f"{len(points.names())} points; acknowledged: {loads}; {run.drive.lingering} daemons "
-          f"lingered, {run.drive.aborts} aborts", flush=True)
+    result = "failed" if problems else "passed"
+    print(f"{result} after {time.monotonic() - begun:.0f} s, seed {seed}: {proof.summary(run)}",
+          flush=True)
     return 1 if problems else 0
 
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import fcntl
+import json
 import os
 import signal
 import socket
@@ -66,7 +67,8 @@ def users_of_detached() -> list[str]:
 class Drive:
     """One drive: its cloud, its state, its mountpoint, and the daemon of the moment."""
 
-    def __init__(self, folder: Path, state: Path, bucket: Bucket | None = None):
+    def __init__(self, folder: Path, state: Path, bucket: Bucket | None = None,
+                 passes_through: bool | None = None):
         # Where what the cloud has can be looked at; of a bucket, when `look_there` was called.
         self.cloud = folder / "cloud"
         self.source = bucket or Folder(self.cloud)
@@ -90,6 +92,10 @@ class Drive:
         # The groups of daemons of which the kernel held a rest when they were killed.
         self.old: list[int] = []
         self.options = ["--quiet-time", "300ms", "--package", "bundle"]
+        # How the kernel must read and write local files; `None` for as it can.
+        self.passes_through = passes_through
+        if passes_through is False:
+            self.options.append("--no-passthrough")
         if bucket:
             self.environment |= bucket.environment
             self.options += ["--endpoint", bucket.url, *bucket.options]
@@ -219,6 +225,27 @@ class Drive:
     def command(self, *arguments: str, limit: float = 60) -> subprocess.CompletedProcess[str]:
         """Runs `cloudfs`."""
         return run(str(self.programs / "cloudfs"), *arguments, limit=limit, env=self.environment)
+
+    def require_way(self) -> str:
+        """Tells how the kernel gets the bytes of local files, which must be as asked for."""
+        listing = self.command("mounts", "--json")
+        for row in json.loads(listing.stdout or "[]"):
+            if row["mountpoint"] == str(self.mount) and "status" in row:
+                mode = row["status"]["mode"]
+                if self.passes_through not in (None, mode["name"] == "passthrough"):
+                    wanted = "passthrough" if self.passes_through else "--no-passthrough"
+                    raise Failure(f"the drive reads by {mode['name']}, and not as asked for "
+                                  f"({wanted}): {mode['reason'] or 'it does not say why'}")
+                return mode["name"]
+        raise Failure(f"`cloudfs mounts` does not tell of the drive: {listing.stdout}"
+                      f"{listing.stderr}")
+
+    def require_sound(self, *options: str) -> None:
+        """`cloudfs check` finds nothing."""
+        done = self.command("check", *options, str(self.mount), limit=90)
+        if done.returncode != 0:
+            raise Failure(f"cloudfs check {' '.join(options)}, {done.returncode}:\n"
+                          f"{done.stdout[-2000:]}{done.stderr[-600:]}")
 
     def look_there(self) -> None:
         """Brings `cloud` up to date."""

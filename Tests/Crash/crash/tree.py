@@ -33,9 +33,14 @@ class Node(NamedTuple):
     modified: int | None = None
     # Whether a power failure must leave these bytes.
     flushed: bool = False
+    # Whether it must leave this time, too.
+    timed: bool = False
 
 
 Nodes = dict[str, Node]
+
+# What a change of a file's bytes makes of the rest.
+UNKNOWN: dict[str, object] = {"modified": None, "flushed": False, "timed": False}
 
 
 def look(path: str) -> Node:
@@ -104,13 +109,13 @@ def differences(wanted: Nodes, found: Nodes, written: tuple[str, bytes] | None =
     for path in sorted(wanted.keys() | found.keys()):
         want, have = wanted.get(path), found.get(path)
         if want is not None and have is not None:
-            same = want._replace(inode=None, flushed=False)
+            same = want._replace(inode=None, flushed=False, timed=False)
             if written and path == written[0] and is_mix(have.data, written[1], want.data):
                 same = same._replace(data=have.data)
             if want.modified is None:
                 same = same._replace(modified=have.modified)
             known = not inodes or want.inode is None or want.inode == have.inode
-            if same == have._replace(inode=None, flushed=False) and known:
+            if same == have._replace(inode=None, flushed=False, timed=False) and known:
                 continue
         lines.append(f"{path}: {describe(have)}, but must be {describe(want)}")
     return lines
@@ -141,6 +146,9 @@ class Tree:
         # Every state of any file between two calls, by its hash: they are many, and some large.
         self.whole: set[int] = set()
         self.calls = 0
+        # How often a power failure left one answer only: other modes than the usual ones, some
+        # attributes, times.
+        self.compared = {"mode": 0, "attributes": 0, "modified": 0}
         self.is_stopped: Callable[[], bool] = lambda: False
 
     def call(self, after: Nodes, work: Callable[[], object],
@@ -190,7 +198,7 @@ class Tree:
         if name not in self.nodes:
             after = self.nodes | {name: Node("file", mode=0o644, flushed=True)}
         elif flags & os.O_TRUNC:
-            after = self.changed(name, data=b"", modified=None, flushed=False)
+            after = self.changed(name, data=b"", **UNKNOWN)
         else:
             after = self.nodes
         is_new = name not in self.nodes
@@ -211,7 +219,7 @@ class Tree:
             if count != len(data):
                 raise Failure(f"{name}: {count} of {len(data)} bytes were written")
 
-        self.call(self.changed(name, data=new, modified=None, flushed=False), work, (name, old))
+        self.call(self.changed(name, data=new, **UNKNOWN), work, (name, old))
 
     def close(self, file: int, name: str) -> None:
         """Closes it, and notes the time that it has from now on."""
@@ -228,12 +236,12 @@ class Tree:
 
     def truncate(self, name: str, size: int) -> None:
         data = self.nodes[name].data[:size].ljust(size, b"\0")
-        self.call(self.changed(name, data=data, modified=None, flushed=False),
+        self.call(self.changed(name, data=data, **UNKNOWN),
                   lambda: os.truncate(self.path(name), size))
         self.learn_time(name)
 
     def set_time(self, name: str, moment: int) -> None:
-        self.call(self.changed(name, modified=moment),
+        self.call(self.changed(name, modified=moment, timed=False),
                   lambda: os.utime(self.path(name), ns=(moment, moment)))
 
     def chmod(self, name: str, mode: int) -> None:
@@ -262,8 +270,21 @@ class Tree:
     def flush(self, file: int, name: str) -> None:
         """`fsync`: what it promises survives a power failure."""
         after = self.changed(name, flushed=True)
+        if self.power:
+            # A file that was written has some time now, and keeps it.
+            moment = os.fstat(file).st_mtime_ns
+            after = self.changed(name, flushed=True, timed=True, modified=moment)
         self.call(after, lambda: os.fsync(file))
         self.past = [after]
+
+    def flush_folder(self, name: str) -> None:
+        """`fsync` of a folder: every name, mode and attribute so far survives a power failure."""
+        file = os.open(self.path(name), os.O_RDONLY)
+        try:
+            self.call(self.nodes, lambda: os.fsync(file))
+        finally:
+            os.close(file)
+        self.past = [self.nodes]
 
     # What is left
 
@@ -275,7 +296,8 @@ class Tree:
         else:
             self.check_cut(found)
         self.whole |= contents(found)
-        self.nodes = {path: node._replace(flushed=True) for path, node in found.items()}
+        self.nodes = {path: node._replace(flushed=True, timed=True)
+                      for path, node in found.items()}
         self.pending, self.past = None, [self.nodes]
 
     def check_kill(self, found: Nodes) -> None:
@@ -291,12 +313,14 @@ class Tree:
             raise Failure(f"{self.name}:\n  " + "\n  ".join(lines))
 
     def check_cut(self, found: Nodes) -> None:
-        """Each item as it was at some time since the last flush; flushed bytes are there."""
+        """Each item as it was at some time since the last flush, mode and attributes included;
+        flushed bytes and times are there."""
         states = self.past + [self.nodes] + ([self.pending[0]] if self.pending else [])
         lines = []
         is_absence = True
         for path in sorted(set(found).union(*states)):
             have = found.get(path)
+            self.count_compared([state.get(path) for state in states])
             if not any(self.may_be(have, state.get(path)) for state in states):
                 is_absence = is_absence and have is None
                 lines.append(f"{path}: {describe(have)}, but it never was, since the last flush: "
@@ -311,9 +335,23 @@ class Tree:
             return have is was
         if have.kind != was.kind or was.inode not in (None, have.inode):
             return False
-        if was.kind == "file" and not was.flushed:
-            return True
-        return have.data == was.data
+        if (have.mode, have.attributes) != (was.mode, was.attributes):
+            return False
+        if was.timed and have.modified != was.modified:
+            return False
+        return have.data == was.data or was.kind == "file" and not was.flushed
+
+    def count_compared(self, states: list[Node | None]) -> None:
+        """Counts what only one answer was right for, of the things that a flush must keep."""
+        first = states[0]
+        if first is None or None in states:
+            return
+        for what in self.compared:
+            values = {getattr(state, what) for state in states if state}
+            if what == "modified" and not all(state and state.timed for state in states):
+                continue
+            usual = {"attributes": (), "mode": 0o755 if first.kind == "folder" else 0o644}
+            self.compared[what] += len(values) == 1 and getattr(first, what) != usual.get(what)
 
     def check_cloud(self, cloud: Path, replaced: Callable[[str], bool]) -> None:
         """Whatever the cloud has was whole at some time.

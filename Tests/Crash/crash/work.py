@@ -72,7 +72,7 @@ class Workload:
         data = read(str(path))
         head, _, rest = data.partition(b"\n")
         words = head.split()
-        size = int(words[1]) + 5 if len(words) == 2 else -1
+        size = int(words[1]) + 5 if len(words) == 2 and words[1].isdigit() else -1
         if len(rest) != size or not rest.endswith(b"\nend\n"):
             raise Failure(f"{path} is half of something: {len(data)} bytes")
 
@@ -198,6 +198,8 @@ class Unflushed(Workload):
         name = self.random.choice(self.names)
         replaces = self.random.random() < 0.5
         target = self.root / (f"new {name}" if replaces else name)
+        if replaces and self.random.random() < 0.3:
+            self.leave(target)
         text = self.text()
         file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
@@ -209,6 +211,16 @@ class Unflushed(Workload):
             os.rename(target, self.root / name)
         self.acknowledged += 1
         self.rest(0.3)
+
+    def leave(self, draft: Path) -> None:
+        """Leaves a draft that is no document, long enough to be sent."""
+        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            os.write(file, b"draft")
+            os.fsync(file)
+        finally:
+            os.close(file)
+        self.stop.wait(0.8)
 
     def check(self) -> None:
         for name in self.names:
@@ -247,14 +259,18 @@ class Calls(Treelike):
             name = self.random.choice(names)
             if self.tree.nodes[name].kind != "link":
                 self.tree.chmod(name, self.random.choice([0o700, 0o750, 0o755, 0o777]))
+                self.keep(name)
         elif choice < 0.84 and names:
             name = self.random.choice(names)
             if self.tree.nodes[name].kind != "link":
                 key = f"user.key{self.random.randrange(3)}"
                 self.tree.set_attribute(name, key, self.bytes(40))
+                self.keep(name)
         elif choice < 0.87 and files:
             moment = self.random.randrange(1 << 60)
-            self.tree.set_time(self.random.choice(files), moment)
+            name = self.random.choice(files)
+            self.tree.set_time(name, moment)
+            self.keep(name)
         elif choice < 0.91 and files:
             name = self.random.choice(files)
             self.tree.truncate(name, self.random.choice([0, 1, 4096, 30_000]))
@@ -270,6 +286,18 @@ class Calls(Treelike):
                 raise
             self.tree.close(file, name)
         self.rest(0.03 if self.random.random() < 0.95 else 1)
+
+    def keep(self, name: str) -> None:
+        """Now and then flushes what was done to an item otherwise than by writing."""
+        if not self.power or self.random.random() < 0.5:
+            return
+        if self.tree.nodes[name].kind == "folder":
+            return self.tree.flush_folder(name)
+        file = self.tree.open(name, os.O_RDONLY)
+        try:
+            self.tree.flush(file, name)
+        finally:
+            os.close(file)
 
     def move(self, old: str, new: str) -> None:
         nodes = self.tree.nodes
