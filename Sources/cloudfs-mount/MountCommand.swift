@@ -123,6 +123,9 @@ struct MountCommand: ParsableCommand {
     @Option(name: .of(.caFile), help: .of(.caFile), completion: .file()) var caFile: String?
     @Flag(name: .of(.anonymous), help: .of(.anonymous)) var anonymous = false
     @Option(name: .of(.pollInterval), help: .of(.pollInterval)) var pollInterval: String?
+    @Option(name: .of(.idleAfter), help: .of(.idleAfter)) var idleAfter: String?
+    @Option(name: .of(.idlePollInterval), help: .of(.idlePollInterval))
+    var idlePollInterval: String?
     @Option(name: .of(.scanInterval), help: .of(.scanInterval)) var scanInterval: String?
     @Option(name: .of(.listingAge), help: .of(.listingAge)) var listingAge: String?
 
@@ -190,6 +193,8 @@ struct MountCommand: ParsableCommand {
         case .caFile: Self.list(caFile)
         case .anonymous: anonymous ? ["true"] : []
         case .pollInterval: Self.list(pollInterval)
+        case .idleAfter: Self.list(idleAfter)
+        case .idlePollInterval: Self.list(idlePollInterval)
         case .scanInterval: Self.list(scanInterval)
         case .listingAge: Self.list(listingAge)
         case .simulateLatency: Self.list(simulateLatency)

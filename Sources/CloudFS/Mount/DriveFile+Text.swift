@@ -82,6 +82,9 @@ extension MountConfiguration.Option {
         case .caFile: configuration.s3.caFile.map { [$0] } ?? []
         case .anonymous: [String(configuration.s3.isAnonymous)]
         case .pollInterval: [MountConfiguration.Values.format(configuration.s3.pollInterval)]
+        case .idleAfter: [MountConfiguration.Values.format(configuration.s3.idleAfter)]
+        case .idlePollInterval:
+            [MountConfiguration.Values.format(configuration.s3.idlePollInterval)]
         case .scanInterval: [MountConfiguration.Values.format(configuration.s3.scanInterval)]
         case .listingAge: [MountConfiguration.Values.format(configuration.s3.listingAge)]
         case .foreground: [String(configuration.foreground)]

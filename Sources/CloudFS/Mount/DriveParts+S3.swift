@@ -50,7 +50,8 @@ extension DriveParts {
         var settings = S3ProviderSettings()
         settings.deviceName = configuration.deviceName
         settings.pollInterval = options.pollInterval
-        settings.idlePollInterval = max(options.pollInterval, settings.idlePollInterval)
+        settings.idlePollInterval = max(options.pollInterval, options.idlePollInterval)
+        settings.idleAfter = options.idleAfter
         settings.scanInterval = options.scanInterval
         return S3Provider(
             client: client,

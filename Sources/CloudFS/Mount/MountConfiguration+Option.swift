@@ -39,6 +39,8 @@ extension MountConfiguration {
         case caFile = "ca-file"
         case anonymous
         case pollInterval = "poll-interval"
+        case idleAfter = "idle-after"
+        case idlePollInterval = "idle-poll-interval"
         case scanInterval = "scan-interval"
         case listingAge = "listing-age"
         case foreground
@@ -63,8 +65,7 @@ extension MountConfiguration {
             case .cacheSize, .freeFloor, .progressiveLimit: .value("bytes")
             case .uploadLimit, .downloadLimit, .simulateBandwidth: .value("bytes/s")
             case .quietTime, .readTimeout, .claimTimeout, .simulateLatency, .pollInterval,
-                .scanInterval,
-                .listingAge:
+                .idleAfter, .idlePollInterval, .scanInterval, .listingAge:
                 .value("time")
             case .simulateFailures: .value("share")
             case .deviceName, .region, .profile: .value("name")
@@ -149,6 +150,11 @@ extension MountConfiguration {
             case .pollInterval:
                 "How often other devices' changes are looked for while the drive is used. "
                     + "Default: 1s."
+            case .idleAfter:
+                "After which time without use or news a drive counts as idle. Default: 5m."
+            case .idlePollInterval:
+                "How often other devices' changes are looked for while the drive is idle. "
+                    + "Default: 30s."
             case .scanInterval:
                 "How often a bucket is compared as a whole, for what other tools did. "
                     + "Default: 15m."
@@ -231,6 +237,10 @@ extension MountConfiguration.Option {
         case .anonymous: configuration.s3.isAnonymous = try boolean(text)
         case .pollInterval:
             configuration.s3.pollInterval = try duration(text, "1s", .milliseconds(50))
+        case .idleAfter:
+            configuration.s3.idleAfter = try duration(text, "5m", .seconds(1))
+        case .idlePollInterval:
+            configuration.s3.idlePollInterval = try duration(text, "30s", .milliseconds(50))
         case .scanInterval:
             configuration.s3.scanInterval = try duration(text, "15m", .seconds(1))
         case .listingAge:

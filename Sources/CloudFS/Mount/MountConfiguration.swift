@@ -106,6 +106,10 @@ public struct MountConfiguration: Sendable, Equatable {
         public var caFile: String?
         public var isAnonymous = false
         public var pollInterval = Duration.seconds(1)
+        /// After which time without use or news the drive counts as idle, and how often news is
+        /// looked for then.
+        public var idleAfter = Duration.seconds(300)
+        public var idlePollInterval = Duration.seconds(30)
         public var scanInterval = Duration.seconds(900)
         /// A folder that is opened is compared again when its last listing is older.
         public var listingAge = Duration.seconds(30)

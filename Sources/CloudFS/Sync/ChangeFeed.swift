@@ -108,9 +108,10 @@ final class ChangeFeed: Sendable {
             try self.catalog.read { try $0.containers() }.first { $0.id == self.container }
         }
         guard let record else { throw CloudFSError(.internalFailure, "the container is unknown") }
-        let identity = try await applier.provider.connect(
-            expecting: ContainerExpectation(identity: record.identity, hasItems: record.hasItems)
-        )
+        let expected = ContainerExpectation(identity: record.identity, hasItems: record.hasItems)
+        let identity = try await connection.noting { () async throws(CloudFSError) in
+            try await applier.provider.connect(expecting: expected)
+        }
         if record.identity != identity {
             try await pool.engine {
                 try self.catalog.write { try $0.setContainer(self.container, identity: identity) }

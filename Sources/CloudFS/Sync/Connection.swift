@@ -49,7 +49,22 @@ final class Connection: Sendable {
 
     /// Notes an error of the provider; only those of the network mean that it is out of reach.
     func didFail(_ error: CloudFSError) {
-        guard error.isOfConnection else { return }
+        if error.isOfConnection { didLose(error) }
+    }
+
+    /// Connects, and notes why if that fails, whatever the reason is.
+    func noting<Value>(
+        _ connect: () async throws(CloudFSError) -> Value
+    ) async throws(CloudFSError) -> Value {
+        do throws(CloudFSError) {
+            return try await connect()
+        } catch {
+            if error.code != .cancelled { didLose(error) }
+            throw error
+        }
+    }
+
+    private func didLose(_ error: CloudFSError) {
         let now = clocks.now()
         state.withLock { state in
             if case .offline(_, let since) = state.connection {

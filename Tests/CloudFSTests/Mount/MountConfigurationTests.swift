@@ -41,6 +41,8 @@ import Testing
         .caFile: ("/etc/ca.pem", "\"/etc/ca.pem\""),
         .anonymous: ("true", "true"),
         .pollInterval: ("2s", "\"2s\""),
+        .idleAfter: ("2m", "\"2m\""),
+        .idlePollInterval: ("1m", "\"1m\""),
         .scanInterval: ("1h", "\"1h\""),
         .listingAge: ("5s", "\"5s\""),
         .foreground: ("true", "true"),

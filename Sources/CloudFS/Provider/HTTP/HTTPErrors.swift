@@ -100,7 +100,7 @@ struct HTTPErrors: Sendable {
     private func notConnected(_ reason: String) -> CloudFSError {
         CloudFSError(
             .offline,
-            "\(host) cannot be reached",
+            "\(host) cannot be reached; check the endpoint and the network",
             cause: HTTPFailure.notConnected(reason)
         )
     }

@@ -10,13 +10,15 @@ extension S3Client {
     ///   - token: `next` of the page before.
     ///   - startAfter: Only keys behind this one.
     ///   - limit: How many entries at most, 1 to 1,000.
+    ///   - mayLackKeys: Whether a page will do that has entries nobody can decode.
     /// - Throws: `corrupt` for keys that do not belong there and for a page that leads to itself.
     func list(
         prefix: [UInt8],
         delimiter: Bool,
         after token: String? = nil,
         startAfter: [UInt8]? = nil,
-        limit: Int = 1_000
+        limit: Int = 1_000,
+        mayLackKeys: Bool = false
     ) async throws(CloudFSError) -> S3ListPage {
         try await perform {
             var call = S3Call(method: "GET")
@@ -33,7 +35,11 @@ extension S3Client {
             let document = try await answer.wholeBody(atMost: S3XML.maximumByteCount)
             var page = try S3XMLListing.read(S3XML.withoutForbiddenReferences(document))
             try S3ListingCheck.check(page, prefix: prefix, token: token)
-            guard page.objects.count + page.prefixes.count <= max(limit, 1_000) else {
+            guard mayLackKeys || page.undecoded.isEmpty else {
+                throw S3XML.failure("a key is not encoded rightly")
+            }
+            let count = page.objects.count + page.prefixes.count + page.undecoded.count
+            guard count <= max(limit, 1_000) else {
                 throw S3XML.failure("it lists more than it was asked for")
             }
             if let startAfter {
@@ -82,17 +88,16 @@ extension S3Client {
         let (inXML, others) = Self.split(keys)
         var errors = try await deleteOneByOne(others, isOwn: isOwn)
         guard !inXML.isEmpty else { return errors }
-        do throws(CloudFSError) {
-            guard !learned.withLock({ $0.lacksBatches }) else { throw Self.lacksBatches }
-            errors += try await deleteInXML(inXML, isOwn: isOwn)
-        } catch  where error.code == .unsupported {
-            learned.withLock { $0.lacksBatches = true }
-            errors += try await deleteOneByOne(inXML, isOwn: isOwn)
+        if !learned.withLock({ $0.lacksBatches }) {
+            do throws(CloudFSError) {
+                return errors + (try await deleteInXML(inXML, isOwn: isOwn))
+            } catch  where error.code == .unsupported {
+                learned.withLock { $0.lacksBatches = true }
+            }
         }
+        errors += try await deleteOneByOne(inXML, isOwn: isOwn)
         return errors
     }
-
-    private static let lacksBatches = CloudFSError(.unsupported, "no deletions of many at once")
 
     private func deleteInXML(
         _ keys: [[UInt8]],

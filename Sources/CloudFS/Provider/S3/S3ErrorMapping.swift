@@ -124,7 +124,7 @@ enum S3ErrorMapping {
             .expiredCredentials
         case "RequestTimeTooSkewed", "RequestExpired": .clockSkew(refusal.clockDifference)
         case "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":
-            refusal.region.map { .wrongRegion($0) } ?? .signatureMismatch
+            .wrongRegion(refusal.region)
         case "PermanentRedirect", "TemporaryRedirect", "Redirect":
             refusal.region.map { .wrongRegion($0) } ?? .redirected(refusal.location)
         case "AccessDenied", "AllAccessDisabled", "AccountProblem":
@@ -222,6 +222,12 @@ enum S3ErrorMapping {
         let bucket = shown(question.endpoint.bucket)
         let login = "run \"cloudfs login\" for this drive"
         return switch failure {
+        case .accessDenied where question.key == nil && question.method == "GET":
+            (
+                .denied,
+                "\(host) does not permit to list bucket \(bucket); the key needs the permission "
+                    + "s3:ListBucket, or run \"cloudfs login\" with another key"
+            )
         case .accessDenied:
             (.denied, "\(host) does not permit this in bucket \(bucket)\(said)")
         case .unknownAccessKey:
@@ -253,8 +259,11 @@ enum S3ErrorMapping {
     }
 
     private static func skew(_ difference: Duration?) -> String {
-        guard let seconds = difference?.components.seconds else { return "wrong" }
-        let minutes = max(1, abs(seconds) / 60)
+        // What the answer was dated may be right where the server's check is not.
+        guard let seconds = difference?.components.seconds, abs(seconds) >= 120 else {
+            return "wrong"
+        }
+        let minutes = abs(seconds) / 60
         return "\(minutes) minutes \(seconds > 0 ? "behind" : "ahead")"
     }
 

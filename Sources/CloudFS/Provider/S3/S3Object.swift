@@ -33,6 +33,8 @@ struct S3ObjectHead: Sendable, Equatable {
 struct S3ListPage: Sendable, Equatable {
     var objects: [S3Object]
     var prefixes: [[UInt8]]
+    /// Entries, as they stand there, that are not encoded rightly: nobody knows their keys.
+    var undecoded: [[UInt8]] = []
     var next: String?
 }
 

@@ -56,6 +56,8 @@ extension S3Provider {
         if !intent.isCopied { try await copyAll(move) }
         intent.isCopied = true
         try await write(intent, at: key, telling: hints)
+        noteEmptying(intent, by: key)
+        defer { noteEmptying(nil, by: key) }
         try await deleteCopied(move)
         forgetFolder(source)
         try await client.delete(key, isOwn: true)

@@ -226,7 +226,9 @@ extension S3Provider {
         let place = try await place(path)
         guard !isHidden(place.folderKey), !place.isFileOnly else { throw Self.notFound(path) }
         let (listing, hidden) = try await steadyListing(place.folderKey, after: page)
-        if page == nil, listing.objects.isEmpty, listing.prefixes.isEmpty, !place.isRoot {
+        let isEmpty =
+            listing.objects.isEmpty && listing.prefixes.isEmpty && listing.undecoded.isEmpty
+        if page == nil, isEmpty, !place.isRoot {
             if listing.next == nil { throw try await absence(of: path, place) }
         }
         let marker = listing.objects.first.flatMap { $0.key == place.folderKey ? $0 : nil }
@@ -259,9 +261,24 @@ extension S3Provider {
         }
         return ListingPage(
             items: items,
+            unreadable: try unreadable(listing),
             folder: page == nil ? path.name.map { sketch(ofFolder: place, marker, as: $0) } : nil,
             next: listing.next.map { PageToken($0) }
         )
+    }
+
+    /// Names for what stands in a listing and cannot be decoded: it is there, whatever it is.
+    private func unreadable(_ listing: S3ListPage) throws(CloudFSError) -> [ItemName] {
+        var names: [ItemName] = []
+        for entry in listing.undecoded {
+            logger.notice(
+                "a key of the bucket is not encoded rightly and is left out",
+                metadata: ["key": "\(S3ErrorMapping.shown(String(decoding: entry, as: UTF8.self)))"]
+            )
+            let part = entry.split(separator: UInt8(ascii: "/")).last ?? []
+            names.append(try S3Keys.name(of: Array(part), isInRoot: false))
+        }
+        return names
     }
 
     /// What a folder's own listing tells of it.
@@ -286,7 +303,8 @@ extension S3Provider {
             let listing = try await client.list(
                 prefix: folderKey,
                 delimiter: true,
-                after: page?.rawValue
+                after: page?.rawValue,
+                mayLackKeys: true
             )
             if hiddenChanges == mark { return (listing, hidden) }
         }
@@ -395,7 +413,13 @@ extension S3Provider {
             guard head.object.entityTag == tag else { throw Self.changed(path) }
             return nil
         }
-        let head = try await client.get(place.key, range: range, ifMatch: tag, deliver: deliver)
+        let head: S3ObjectHead
+        do throws(CloudFSError) {
+            head = try await client.get(place.key, range: range, ifMatch: tag, deliver: deliver)
+        } catch  where error.cause as? S3Failure == .noSuchKey {
+            guard let moved = movedKey(of: place.key) else { throw error }
+            head = try await client.get(moved, range: range, ifMatch: tag, deliver: deliver)
+        }
         guard head.object.size == size else { throw Self.changed(path) }
         guard version.isSketch, let name = path.name else { return nil }
         let item = try await describe(head, as: name)

@@ -36,6 +36,8 @@ final class S3Provider: CloudProvider {
         /// Folders that are halves of moves, by the keys of their intents.
         var hidden: [[UInt8]: [UInt8]] = [:]
         var hiddenChanges = 0
+        /// Moves of this device whose old folder is being deleted, by the keys of their intents.
+        var emptying: [[UInt8]: S3MoveIntent] = [:]
         /// What this process began to move, by the keys of intents.
         var moves: [[UInt8]: OwnMove] = [:]
         /// Parts that are too long for a name, by the folder's key and the name they are shown by.
@@ -299,6 +301,18 @@ final class S3Provider: CloudProvider {
                 state.moves = state.moves.filter { $0.value.isUnderWay }
             }
             state.moves[intent] = move
+        }
+    }
+
+    func noteEmptying(_ move: S3MoveIntent?, by intent: [UInt8]) {
+        state.withLock { $0.emptying[intent] = move }
+    }
+
+    /// Where an object is whose folder this device moves and deletes in the old place already.
+    func movedKey(of key: [UInt8]) -> [UInt8]? {
+        state.withLock { state in
+            let move = state.emptying.values.first { key.starts(with: $0.source) }
+            return move.map { $0.target + key.dropFirst($0.source.count) }
         }
     }
 

@@ -139,24 +139,46 @@ final class S3XMLListing: S3XMLVisitor {
             throw S3XML.failure("it is a part of a listing that cannot be continued")
         }
         // Whether names are encoded may be said only after them.
+        var undecoded: [[UInt8]] = []
         if isEncoded {
-            for index in objects.indices {
-                objects[index].key = try Self.decoded(objects[index].key)
+            objects = objects.compactMap { object in
+                var object = object
+                guard let key = Self.rightlyDecoded(object.key) else {
+                    undecoded.append(object.key)
+                    return nil
+                }
+                object.key = key
+                return object
             }
-            for index in prefixes.indices { prefixes[index] = try Self.decoded(prefixes[index]) }
+            prefixes = prefixes.compactMap { prefix in
+                guard let key = Self.rightlyDecoded(prefix) else {
+                    undecoded.append(prefix)
+                    return nil
+                }
+                return key
+            }
         }
-        return S3ListPage(objects: objects, prefixes: prefixes, next: isTruncated ? next : nil)
+        return S3ListPage(
+            objects: objects,
+            prefixes: prefixes,
+            undecoded: undecoded,
+            next: isTruncated ? next : nil
+        )
     }
 
     static func decoded(_ name: [UInt8]) throws(CloudFSError) -> [UInt8] {
+        guard let decoded = rightlyDecoded(name) else {
+            throw S3XML.failure("a key is not encoded rightly")
+        }
+        return decoded
+    }
+
+    private static func rightlyDecoded(_ name: [UInt8]) -> [UInt8]? {
         // Most names hold nothing that had to be encoded.
         guard name.contains(where: { $0 == UInt8(ascii: "%") || $0 == UInt8(ascii: "+") }) else {
             return name
         }
-        guard let decoded = URIEncoding.decode(name, plusIsSpace: true) else {
-            throw S3XML.failure("a key is not encoded rightly")
-        }
-        return decoded
+        return URIEncoding.decode(name, plusIsSpace: true)
     }
 }
 

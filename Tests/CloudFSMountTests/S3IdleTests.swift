@@ -1,0 +1,83 @@
+import CloudFSTestSupport
+import Testing
+
+/// Drives on a bucket that nobody uses for a while.
+@Suite(.onMounts, .printingLogs, .notingIssues)
+struct S3IdleTests {
+    /// Idle soon, and then for good: what is heard of is heard of for another reason.
+    private static func options(
+        _ server: FakeS3Server,
+        idleAfter: String
+    ) -> TestMount.Options {
+        var options = S3FaultTests.options(server)
+        options.arguments += [
+            "--idle-after", idleAfter, "--idle-poll-interval", "1h",
+            "--scan-interval", "1h", "--listing-age", "1h",
+        ]
+        return options
+    }
+
+    private static func polls(_ server: FakeS3Server) -> Int {
+        server.requests(.list).count {
+            $0.parameter("prefix") == "prefix/.cloudfs/journal/"
+        }
+    }
+
+    /// Waits until the drive has not looked for news for ten times its interval.
+    private static func untilIdle(_ server: FakeS3Server) async throws {
+        var (count, since) = (0, ContinuousClock.now)
+        try await eventually("the drive looks for news no more", within: .seconds(30)) {
+            let polls = polls(server)
+            if polls != count { (count, since) = (polls, .now) }
+            return .now - since > .seconds(1)
+        }
+    }
+
+    @Test(arguments: ["ls folder", "cat folder/known"])
+    func `an idle drive looks for news as soon as somebody lists or opens something`(
+        use: String
+    ) async throws {
+        let server = try await FakeS3Server.start()
+        server.put("prefix/folder/known", "here")
+        let options = Self.options(server, idleAfter: "1s")
+        try await TestDrive.with(options: options) { drive in
+            try await drive.run("ls folder; cat folder/known")
+            for _ in 1...2 {
+                try await Self.untilIdle(server)
+                let polls = Self.polls(server)
+                try await drive.run(use)
+                try await eventually("it looks at once", within: .seconds(2)) {
+                    Self.polls(server) > polls
+                }
+                try await eventually("and goes on", within: .seconds(2)) {
+                    Self.polls(server) > polls + 3
+                }
+            }
+        }
+    }
+
+    @Test func `a drive that nobody uses stays awake as long as changes arrive`() async throws {
+        let server = try await FakeS3Server.start()
+        server.put("prefix/folder/known", "here")
+        let options = Self.options(server, idleAfter: "3s")
+        try await TestDrive.with(options: options) { drive in
+            try await drive.run("ls folder")
+            var other = S3FaultTests.options(server)
+            other.arguments += ["--device-name", "second"]
+            try await drive.withSecondDrive(options: other) { second in
+                let end = ContinuousClock.now + .seconds(7)
+                var number = 0
+                while ContinuousClock.now < end {
+                    number += 1
+                    let name = "folder/new\(number)"
+                    try await second.write(name, "new")
+                    // By its name: who lists or opens something uses the drive.
+                    try await eventually("\(name) is seen", within: .seconds(10)) {
+                        try await drive.exists(name)
+                    }
+                }
+                #expect(number > 1)
+            }
+        }
+    }
+}
