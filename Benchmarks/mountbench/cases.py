@@ -8,7 +8,7 @@ import re
 import subprocess
 from collections.abc import Callable
 
-from mountbench import machine, settings, workloads
+from mountbench import machine, report, settings, workloads
 from mountbench.targets import Native, Peer
 
 Target = Native | Peer
@@ -165,6 +165,50 @@ def create(bench: Bench) -> Results:
     return results
 
 
+def rename(bench: Bench) -> Results:
+    count, folder = settings.RENAMED_FILES, bench.path("w/r")
+    bench.target.wipe("w/r")
+    made = workloads.run("create", folder, count, 60, limit=_LIMIT)
+    bench.until_arrived("w/r/f", count, count * 4096, made)
+    if error := report.failure(made):
+        return {"rename": {"error": f"there is nothing to rename: {error}"}}
+    bench.target.settle()
+
+    def work() -> dict:
+        result = workloads.run("rename_each", folder, "f", "g", limit=_LIMIT)
+        return bench.until_arrived("w/r/g", count, count * 4096, result)
+
+    results = {"rename": bench.observe(work)}
+    bench.target.wipe("w/r")
+    return results
+
+
+def wide(bench: Bench) -> Results:
+    """One folder of many names: as long as they come from the cloud, and when they are known."""
+    bench.target.wipe("w/l")
+    bench.target.fill("w/l", settings.WIDE_FILES)
+    bench.target.make_cold()
+    results = {"cold": bench.run("list_names", bench.path("w/l"))}
+    bench.target.settle()
+    bench.target.remount()
+    results["remounted"] = bench.run("list_names", bench.path("w/l"))
+    bench.target.wipe("w/l")
+    return results
+
+
+def player(bench: Bench) -> Results:
+    """What a video player does until it plays."""
+    bench.target.make_cold()
+    return {"player": bench.run("play", bench.path(settings.BIG_FILE))}
+
+
+def build(bench: Bench) -> Results:
+    bench.target.wipe("w/p")
+    results = {"build": bench.run("build", settings.ROOT / "program", bench.path("w/p"))}
+    bench.target.wipe("w/p")
+    return results
+
+
 def write(bench: Bench) -> Results:
     bench.target.wipe("w/b")
 
@@ -186,6 +230,7 @@ def source(bench: Bench) -> Results:
         return bench.until_arrived("w/s/src/m", settings.SOURCE_FILES, 1, result)
 
     results = {"untar": bench.observe(work)}
+    results["removed"] = bench.run("remove_tree", bench.path("w/s/src"))
     bench.target.wipe("w/s")
     results["git"] = bench.run("git", files / "src.git", bench.path("w/g/src"))
     bench.target.wipe("w/g")
@@ -222,9 +267,9 @@ def pages(bench: Bench) -> Results:
 WITHOUT_LINK = (
     *(idle, rest, first, sequential, random, small, listing, attributes, tree, create, write),
 )
-WITH_LINK = (first, sequential, random, small, listing, tree, create)
+WITH_LINK = (first, sequential, random, small, listing, tree, create, player)
 # What few changes touch: run when named.
-WHEN_NAMED = (pages, source, million)
+WHEN_NAMED = (pages, source, million, rename, wide, build)
 
 CASES: dict[str, tuple[Callable[[Bench], Results], bool]] = {
     **{case.__name__: (case, False) for case in (*WITHOUT_LINK, *WHEN_NAMED)},

@@ -16,6 +16,10 @@ class Cloud:
     def remove(self, prefix: str) -> None:
         raise NotImplementedError
 
+    def fill(self, folder: str, objects: int) -> None:
+        """Makes so many objects in a folder, of which only the names count."""
+        raise NotImplementedError
+
     def reset(self) -> None:
         """Forgets what was counted, and what earlier measurements left."""
         raise NotImplementedError
@@ -60,5 +64,15 @@ class FolderCloud(Cloud):
                 found += 1
         return found, total
 
+    def fill(self, folder: str, objects: int) -> None:
+        make_names(self._root / folder, objects)
+
     def remove(self, prefix: str) -> None:
         shutil.rmtree(self._root / prefix, ignore_errors=True)
+
+
+def make_names(folder: Path, count: int) -> None:
+    """Empty files, called as s3sim calls what it makes up."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        (folder / f"f{number:08d}.txt").touch()

@@ -1,7 +1,8 @@
 """Makes the data that is measured with: the same bytes on every machine.
 
 `big/` has one file of 1 GiB, `flat/` 10,000 files of 1 KiB in one folder, `tree/` 100,000 in
-100 folders of 10 folders each. The source tree is what a version control system checks out.
+100 folders of 10 folders each. The source tree is what a version control system checks out; the
+program is what a compiler works on.
 """
 
 import random
@@ -20,6 +21,7 @@ def make_all() -> None:
     _make_once(settings.CLOUD / "data" / settings.BUCKET, _make_files)
     _make_once(settings.LOCAL, _make_files)
     _make_once(settings.ROOT / "source", _make_source)
+    _make_once(settings.ROOT / "program", _make_program)
 
 
 def make_native() -> None:
@@ -74,6 +76,32 @@ def _make_source(folder: Path) -> None:
         _run(*git, "add", ".")
         _run(*git, "commit", "-q", "-m", "one")
         _run("git", "clone", "-q", "--bare", top, folder / "src.git")
+
+
+def _make_program(folder: Path) -> None:
+    """Small C files that include each other's headers; the program counts them."""
+    units = range(settings.UNITS)
+    for number in units:
+        (folder / f"unit{number:02d}.h").write_text(f"int unit{number:02d}(const char *text);\n")
+        others = [(number + step) % settings.UNITS for step in (1, 7, 23)]
+        lines = ["#include <stdio.h>", "#include <stdlib.h>", "#include <string.h>"]
+        lines += [f'#include "unit{other:02d}.h"' for other in (number, *others)]
+        for part in range(20):
+            lines += [
+                f"static int part{part}(const char *text, int value) {{",
+                "    for (size_t place = 0; place < strlen(text); place++)",
+                f"        value = value * {part + 3} + text[place] % {number + 2};",
+                "    return value;",
+                "}",
+            ]
+        sums = " + ".join(f"part{part}(text, {part})" for part in range(20))
+        lines += [f"int unit{number:02d}(const char *text) {{", f"    return ({sums}) | 1;", "}"]
+        (folder / f"unit{number:02d}.c").write_text("\n".join(lines) + "\n")
+    last = folder / f"unit{units[-1]:02d}.c"
+    calls = " + ".join(f'(unit{number:02d}("text") != 0)' for number in units)
+    headers = "".join(f'#include "unit{number:02d}.h"\n' for number in units)
+    main = f'int main(void) {{\n    printf("%d\\n", {calls});\n    return 0;\n}}\n'
+    last.write_text(headers + last.read_text() + main)
 
 
 def _words_of(length: int, words: list[str], source: random.Random) -> list[str]:

@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from mountbench import settings
@@ -19,10 +20,22 @@ def drop_caches(what: int) -> None:
 
 
 def is_mounted(mountpoint: Path) -> bool:
-    return any(
-        line.split()[1] == str(mountpoint)
-        for line in Path("/proc/self/mounts").read_text().splitlines()
-    )
+    return any(place == str(mountpoint) for place, _ in _mounts())
+
+
+def _mounts() -> Iterator[tuple[str, str]]:
+    """Where something is mounted, and the type of that file system."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, place, kind, *_ = line.split()
+        yield place, kind
+
+
+def _file_system(path: Path) -> str:
+    """The type of the file system that a path is on; `stat -f` has one name for three of them."""
+    ancestors = [str(each) for each in (path, *path.parents)]
+    # Of those that are mounted at one place, the last one shows.
+    kinds = dict(_mounts())
+    return next((kinds[each] for each in ancestors if each in kinds), "")
 
 
 def usage(root: int | None) -> dict:
@@ -138,7 +151,7 @@ def description() -> dict:
         "memory_gib": round(int(memory) / (1 << 20), 1),
         "system": system,
         "kernel": platform.release(),
-        "disk": _first_line("stat", "-f", "-c", "%T", settings.DISK),
+        "disk": _file_system(settings.DISK),
         "load": os.getloadavg()[0],
         "commit": _commit(),
     }

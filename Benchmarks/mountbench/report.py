@@ -55,6 +55,11 @@ _WHOLE = {
     "tree.warm": settings.TREE_FILES,
     "sequential.cold": settings.GIB,
     "attributes.attributes": settings.FLAT_FILES,
+    "wide.cold": settings.WIDE_FILES,
+    "wide.remounted": settings.WIDE_FILES,
+    "rename.rename": settings.RENAMED_FILES,
+    "source.removed": settings.SOURCE_FILES,
+    "build.build": settings.UNITS,
 }
 
 

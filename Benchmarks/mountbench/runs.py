@@ -1,6 +1,7 @@
 """Runs cases on targets, in turns, and keeps every figure in a file."""
 
 import json
+import subprocess
 import time
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def _run_one(case: str, target: Target, simulator: Simulator, into: dict, number
     try:
         simulator.set_link(is_slow)
         results = work(Bench(target, is_slow))
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         results = {"error": {"error": repr(error)[:300]}}
     finally:
         target.stop()

@@ -29,4 +29,9 @@ GIB = 1 << 30
 FLAT_FILES = 10_000
 TREE_FILES = 100_000
 SOURCE_FILES = 5_000
+# Names in one folder, which the cloud makes up.
+WIDE_FILES = 100_000
+RENAMED_FILES = 1_000
+# Of a program that is compiled.
+UNITS = 100
 BIG_FILE = "big/big0.bin"

@@ -69,6 +69,9 @@ class Simulator(Cloud):
     def remove(self, prefix: str) -> None:
         self._control("remove", bucket=settings.BUCKET, prefix=prefix)
 
+    def fill(self, folder: str, objects: int) -> None:
+        self._control("fill", bucket=settings.BUCKET, prefix=f"{folder}/", objects=objects)
+
     def _control(self, command: str, **query) -> str:
         address = f"{settings.ENDPOINT}/_sim/{command}?{urllib.parse.urlencode(query)}"
         with urllib.request.urlopen(address, timeout=10) as answer:

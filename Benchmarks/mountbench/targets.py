@@ -1,5 +1,6 @@
 """What is measured: the local file system, and a peer's mount of the simulated cloud."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 from mountbench import machine, settings
-from mountbench.clouds import Cloud, FolderCloud
+from mountbench.clouds import Cloud, FolderCloud, make_names
 from mountbench.simulator import Simulator
 
 
@@ -36,6 +37,9 @@ class Native:
 
     def wipe(self, folder: str) -> None:
         shutil.rmtree(self.data / folder, ignore_errors=True)
+
+    def fill(self, folder: str, count: int) -> None:
+        make_names(self.data / folder, count)
 
     def settle(self) -> None:
         pass
@@ -81,6 +85,7 @@ class Peer:
             for variable, value in peers[name].get("environment", {}).items()
         }
         self._version_command = [word.format(**places) for word in peers[name]["version"]]
+        self._drives_command = [word.format(**places) for word in peers[name].get("drives", [])]
 
     @property
     def process_id(self) -> int | None:
@@ -111,15 +116,38 @@ class Peer:
         self._start()
         self.settle()
 
+    def fill(self, folder: str, count: int) -> None:
+        """Makes names in the cloud that the peer does not know."""
+        self.cloud.fill(folder, count)
+
     def settle(self) -> None:
         """Waits until the peer does nothing by itself any more, such as comparing the bucket."""
         deadline = time.monotonic() + _PATIENCE
+        while not self._has_compared() and time.monotonic() < deadline:
+            time.sleep(0.5)
         used = machine.usage(self.process_id)["cpu_s"]
         while time.monotonic() < deadline:
             time.sleep(0.5)
             before, used = used, machine.usage(self.process_id)["cpu_s"]
             if used - before <= _IDLE:
                 return
+
+    def _has_compared(self) -> bool:
+        """Whether the first comparison with the cloud is over; so it is for peers without one."""
+        if not self._drives_command:
+            return True
+        # Its status is another one where drives are mounted that it cannot ask.
+        told = subprocess.run(
+            self._drives_command,
+            capture_output=True,
+            check=False,
+            timeout=_PATIENCE,
+            env={**os.environ, **self._environment},
+        )
+        drives = {drive["mountpoint"]: drive for drive in json.loads(told.stdout)}
+        # A daemon that is busy may not have answered in time.
+        status = drives.get(str(self.data), {}).get("status")
+        return status is not None and status["listing"]["isComplete"]
 
     def stop(self) -> None:
         if machine.is_mounted(self.data):

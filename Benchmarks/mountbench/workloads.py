@@ -14,12 +14,17 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from mountbench import settings
 
 _now = time.perf_counter
 _PAGE = 4096
 _CHUNK = 1 << 20
+# What a video player reads at once, how many of these it plays, and how many bytes a second.
+_PIECE = 1 << 18
+_PLAYED = 32
+_FILM_RATE = 4e6
 
 
 def run(name: str, *arguments, limit: float) -> dict:
@@ -108,6 +113,29 @@ def random_pages(path: str, count: str, limit: str) -> dict:
     }
 
 
+def play(path: str) -> dict:
+    """Opens a film, looks at its head and its tail, jumps into its middle, and plays on there."""
+    size = os.path.getsize(path)
+    result = {}
+    begin = _now()
+    descriptor = os.open(path, os.O_RDONLY)
+    for what, offset in (("head", 0), ("tail", size - _PIECE), ("seek", size // 2)):
+        got = len(os.pread(descriptor, _PIECE, offset))
+        if got != _PIECE:
+            raise OSError(f"read {got} bytes instead of {_PIECE} at {offset}")
+        result[f"{what}_ms"] = (_now() - begin) * 1e3
+        begin = _now()
+    # What it needs next is due at the film's own pace; how late the latest of it comes counts.
+    late = 0.0
+    for number in range(1, _PLAYED):
+        due = begin + number * _PIECE / _FILM_RATE
+        time.sleep(max(0, due - _now()))
+        os.pread(descriptor, _PIECE, size // 2 + number * _PIECE)
+        late = max(late, _now() - due)
+    os.close(descriptor)
+    return result | {"late_ms": late * 1e3}
+
+
 def mapped(path: str) -> dict:
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -166,6 +194,22 @@ def _count_lines(command: list[str], without: int) -> dict:
     return result
 
 
+def list_names(folder: str) -> dict:
+    """Lists names as they come; the first are there when anything is written."""
+    begin = _now()
+    # What it complains of becomes the last line of this process's own complaints.
+    with subprocess.Popen(["ls", "-f", folder], stdout=subprocess.PIPE, bufsize=0) as child:
+        count, first = 0, None
+        while part := child.stdout.read(1 << 16):
+            first = first or _now() - begin
+            count += part.count(b"\n")
+    elapsed = _now() - begin
+    if child.returncode:
+        raise SystemExit(child.returncode)
+    # Without the folder itself and the one above.
+    return {"first_ms": (first or elapsed) * 1e3, "s": elapsed, "n": count - 2}
+
+
 def stat_each(folder: str) -> dict:
     paths = [entry.path for entry in os.scandir(folder)]
     begin = _now()
@@ -206,6 +250,44 @@ def create(folder: str, count: str, limit: str) -> dict:
         done += 1
     elapsed = _now() - begin
     return {"n": done, "s": elapsed, "files_per_s": done / elapsed, "end": time.time()}
+
+
+def rename_each(folder: str, old: str, new: str) -> dict:
+    """Gives names that begin otherwise, one after another."""
+    names = sorted(os.listdir(folder))
+    begin = _now()
+    for name in names:
+        os.rename(f"{folder}/{name}", f"{folder}/{new}{name.removeprefix(old)}")
+    elapsed = _now() - begin
+    return {"n": len(names), "s": elapsed, "per_s": len(names) / elapsed, "end": time.time()}
+
+
+def remove_tree(folder: str) -> dict:
+    count = sum(len(files) for _, _, files in os.walk(folder))
+    begin = _now()
+    subprocess.run(["rm", "-r", folder], check=True)
+    return {"n": count, "s": _now() - begin}
+
+
+def build(program: str, folder: str) -> dict:
+    """Copies a program's source, compiles each of its files as make would, and runs it."""
+    shutil.copytree(program, folder)
+    units = sorted(name for name in os.listdir(folder) if name.endswith(".c"))
+
+    def compile_one(name: str) -> None:
+        command = ["cc", "-O1", "-c", name, "-o", name.removesuffix(".c") + ".o"]
+        subprocess.run(command, cwd=folder, check=True)
+
+    begin = _now()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(compile_one, units))
+    compiled = _now()
+    objects = [name.removesuffix(".c") + ".o" for name in units]
+    subprocess.run(["cc", *objects, "-o", "program"], cwd=folder, check=True)
+    done = subprocess.run([f"{folder}/program"], capture_output=True, text=True, check=True)
+    linked = _now()
+    # It prints how many files took part.
+    return {"s": linked - begin, "compile_s": compiled - begin, "n": int(done.stdout)}
 
 
 def write_big(path: str) -> dict:
@@ -257,8 +339,8 @@ def git(repository: str, folder: str) -> dict:
 WORKLOADS = {
     function.__name__: function
     for function in (
-        *(sequential, first_page, random_pages, mapped, small_files, fio),
-        *(list_long, find_sizes, stat_each, read_attributes),
-        *(create, write_big, untar, git),
+        *(sequential, first_page, random_pages, play, mapped, small_files, fio),
+        *(list_long, list_names, find_sizes, stat_each, read_attributes),
+        *(create, rename_each, remove_tree, build, write_big, untar, git),
     )
 }

@@ -32,6 +32,11 @@ bool Exchange::control() {
         size_t count = server.store.removeAll(bucket, prefix);
         return reply({200, "OK"}, "", std::to_string(count) + "\n");
     }
+    if (request.path == "/_sim/fill") {
+        server.store.makeUp(
+            bucket, prefix, strtoull(request.asked("objects").c_str(), nullptr, 10), 0);
+        return reply({200, "OK"}, "", "ok\n");
+    }
     if (request.path == "/_sim/statistics") {
         return reply({200, "OK"}, "Content-Type: application/json\r\n", statistics());
     }

@@ -18,6 +18,7 @@
 //   GET /_sim/reset                                counts from zero
 //   GET /_sim/count?bucket=b&prefix=p              objects and bytes below a prefix
 //   GET /_sim/remove?bucket=b&prefix=p             removes them
+//   GET /_sim/fill?bucket=b&prefix=p&objects=n     makes some up, as --synthetic does
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -76,7 +77,7 @@ int main(int count, char **arguments) {
             // COUNT/PER-FOLDER, in a bucket of this name.
             size_t slash = value.find('/');
             server.store.makeUp(
-                "synthetic", strtoull(value.c_str(), nullptr, 10),
+                "synthetic", "", strtoull(value.c_str(), nullptr, 10),
                 slash == std::string::npos ? 0 : strtoull(&value[slash + 1], nullptr, 10));
         } else {
             fprintf(stderr, "s3sim: unknown option %s\n", name.c_str());

@@ -77,7 +77,9 @@ void Store::importFolder(
     }
 }
 
-void Store::makeUp(const std::string &bucket, size_t count, size_t perFolder) {
+void Store::makeUp(
+    const std::string &bucket, const std::string &prefix, size_t count, size_t perFolder) {
+    std::unique_lock lock(mutex);
     auto &keys = buckets[bucket];
     for (size_t number = 0; number < count; number++) {
         char key[64], tag[48];
@@ -91,7 +93,7 @@ void Store::makeUp(const std::string &bucket, size_t count, size_t perFolder) {
         object->byteCount = 1024;
         object->modified = 1700000000 + static_cast<time_t>(number);
         object->tag = tag;
-        keys.emplace_hint(keys.end(), key, std::move(object));
+        keys.insert_or_assign(keys.end(), prefix + key, std::move(object));
     }
 }
 

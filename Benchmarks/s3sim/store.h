@@ -72,7 +72,8 @@ public:
     bool import(const std::string &directory);
 
     // Objects of 1 KiB without content, so many in each folder; 0 for one folder.
-    void makeUp(const std::string &bucket, size_t count, size_t perFolder);
+    void makeUp(
+        const std::string &bucket, const std::string &prefix, size_t count, size_t perFolder);
 
     void makeBucket(const std::string &bucket);
     bool hasBucket(const std::string &bucket) const;
