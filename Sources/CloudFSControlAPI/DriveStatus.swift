@@ -114,7 +114,7 @@ extension DriveStatus {
 
     /// How the kernel gets the bytes of resident files, and why in this way.
     public struct Mode: Codable, Sendable, Hashable {
-        /// `passthrough`, `splice` or `copy`.
+        /// `passthrough` or `splice`.
         public var name: String
         /// Why not the faster one, in a sentence; empty for the fastest.
         public var reason: String

@@ -24,7 +24,8 @@ struct Launcher {
     func launch() throws(CloudFSError) -> Int32 {
         _ = try MountConfiguration.Checks(configuration).run()
         let state = try StateDirectory(at: configuration.stateDirectory)
-        let log = open(state.logPath, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+        let flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW
+        let log = open(state.logPath, flags, 0o600)
         guard log >= 0 else { throw Self.failure("its log \(state.logPath)", errno) }
         defer { close(log) }
         var ends: [Int32] = [-1, -1]

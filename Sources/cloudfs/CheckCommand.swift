@@ -100,16 +100,44 @@ struct CheckCommand: AsyncParsableCommand {
     }
 
     private static func isSeen(_ item: CheckPage.Shown, below root: String) -> Bool {
-        var path = Array(root.utf8)
-        for name in item.path.names { path += [UInt8(ascii: "/")] + name }
-        var status = stat()
-        let result = (path.map { CChar(bitPattern: $0) } + [0]).withUnsafeBufferPointer {
-            $0.baseAddress.map { lstat($0, &status) } ?? -1
-        }
-        guard result == 0 else { return false }
+        guard let status = Self.status(of: item.path.names, below: root) else { return false }
         let isSameSize = item.size.map { $0 == Int64(status.st_size) } ?? true
         return Int64(status.st_ino) == item.inode && isSameSize
             && status.st_mode & S_IFMT == type(of: item.kind)
+    }
+
+    /// How much of a path one call gets: the kernel takes 4,096 bytes.
+    private static let longestPath = 3_800
+
+    /// Looks at an item, in several steps where its path is longer than what the kernel takes.
+    private static func status(of names: [[UInt8]], below root: String) -> stat? {
+        var folder = AT_FDCWD
+        defer { if folder != AT_FDCWD { close(folder) } }
+        var path = Array(root.utf8)
+        for name in names {
+            if path.count + name.count > longestPath {
+                let next = withPath(path) {
+                    openat(folder, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                }
+                guard next >= 0 else { return nil }
+                if folder != AT_FDCWD { close(folder) }
+                folder = next
+                path = []
+            }
+            path += (path.isEmpty ? [] : [UInt8(ascii: "/")]) + name
+        }
+        var status = stat()
+        let result = withPath(path) { fstatat(folder, $0, &status, AT_SYMLINK_NOFOLLOW) }
+        return result == 0 ? status : nil
+    }
+
+    private static func withPath(
+        _ bytes: [UInt8],
+        _ body: (UnsafePointer<CChar>) -> Int32
+    ) -> Int32 {
+        (bytes.map { CChar(bitPattern: $0) } + [0]).withUnsafeBufferPointer {
+            $0.baseAddress.map(body) ?? -1
+        }
     }
 
     private static func type(of kind: ItemStatus.Kind) -> mode_t {

@@ -9,7 +9,7 @@ struct MountsCommand: AsyncParsableCommand {
         abstract: "Lists the drives, those whose daemon is gone included.",
         discussion: """
             The READS column says how the kernel gets the bytes of local files: passthrough (from \
-            the local disk directly), splice or copy (through the daemon), and why not faster.
+            the local disk directly), splice (through the daemon), and why not faster.
             """
     )
 

@@ -170,6 +170,14 @@ struct RepeatedRequestTests {
                 """
         ),
         Request(
+            operation: "copy_file_range",
+            program: """
+                with open("file", "r+") as source, open("other", "r+") as target:
+                    assert os.copy_file_range(source.fileno(), target.fileno(), 3, 0, 2) == 3
+                assert open("file").read() == "one" and open("other").read() == "twone"
+                """
+        ),
+        Request(
             operation: "flush",
             program: """
                 with open("file", "a") as file: file.write("1")

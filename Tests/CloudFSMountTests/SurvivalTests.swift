@@ -209,9 +209,9 @@ struct SurvivalTests {
         }
     }
 
-    @Test func `a clone of a repository goes on`() async throws {
+    @Test func `commits to a repository go on, which can be cloned then`() async throws {
         try await TestDrive.with(slots: 2) { drive in
-            let clone = try drive.start(
+            let commits = try drive.start(
                 """
                 set -e; export GIT_CONFIG_GLOBAL=/dev/null
                 git init -q origin; cd origin; git config user.name n; git config user.email e@x
@@ -222,14 +222,14 @@ struct SurvivalTests {
                 cd ..; git clone -q --no-local origin clone; git -C clone fsck --strict
                 diff -r -x .git origin clone
                 """,
-                output: "\(drive.folder)/run/clone.out"
+                output: "\(drive.folder)/run/commits.out"
             )
             for _ in 1...3 {
                 try await Self.killWorker(of: drive)
                 try await Task.sleep(for: .milliseconds(500))
             }
-            let status = try await clone.wait(within: .seconds(120))
-            #expect(status == 0, "\(Shell.text(of: "\(drive.folder)/run/clone.out"))")
+            let status = try await commits.wait(within: .seconds(120))
+            #expect(status == 0, "\(Shell.text(of: "\(drive.folder)/run/commits.out"))")
         }
     }
 

@@ -54,16 +54,24 @@ extension CatalogReader {
         )
     }
 
+    /// Whether folders lead from the root to a folder.
     private func isReachable(_ folder: ItemID) throws -> Bool {
-        var current = folder
-        for _ in 0..<Self.deepest {
-            if current == .root { return true }
-            guard let record = try item(current), record.item.isFolder,
-                let name = try name(of: current)
-            else { return false }
-            current = name.parent
-        }
-        return false
+        try DatabaseRow.value(
+            database.cachedStatement(
+                sql: """
+                    WITH RECURSIVE above(id, depth) AS (
+                        SELECT ?1, 0 UNION ALL
+                        SELECT name.parent, depth + 1 FROM above
+                        JOIN item ON item.id = above.id AND (item.kind = ?2 OR item.is_package)
+                        JOIN name ON name.item = above.id
+                        WHERE above.id <> ?3 AND depth < ?4
+                    ) SELECT EXISTS (SELECT 1 FROM above WHERE id = ?3)
+                    """
+            ),
+            arguments: [
+                folder.rawValue, ItemKind.folder.rawValue, ItemID.root.rawValue, Self.deepest,
+            ]
+        ) ?? false
     }
 
     /// Where the cloud has an item, if that is free here.

@@ -44,6 +44,23 @@ package struct StateDirectory: Sendable {
         guard status.st_mode & 0o077 == 0 || chmod(path, 0o700) == 0 else {
             throw Self.failure("cannot be made private", path, errno)
         }
+        try Self.refuseLinks(in: path)
+    }
+
+    /// Links in the place of files that the drive writes could have been put there by whoever could
+    /// write to the directory before it was private.
+    private static func refuseLinks(in path: String) throws(CloudFSError) {
+        let names = ["lock", "daemon.log", catalogName, "\(catalogName)-wal"]
+        for name in names {
+            var status = stat()
+            guard lstat("\(path)/\(name)", &status) == 0, status.st_mode & S_IFMT == S_IFLNK
+            else { continue }
+            throw CloudFSError(
+                .denied,
+                "the state directory \(path) has a link in the place of \"\(name)\"; "
+                    + "remove it, or choose another with --state-dir"
+            )
+        }
     }
 
     /// Whether a drive was mounted with this directory before.

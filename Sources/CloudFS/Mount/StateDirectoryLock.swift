@@ -28,7 +28,8 @@ package final class StateLock: Sendable {
         mountpoint: String,
         patience: Duration = .zero
     ) throws(CloudFSError) {
-        let descriptor = open(directory.lockPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW
+        let descriptor = open(directory.lockPath, flags, 0o600)
         guard descriptor >= 0 else {
             throw StateDirectory.failure("cannot be locked", directory.path, errno)
         }

@@ -29,6 +29,13 @@ extension Checker {
                 item: record.id,
                 text: "its content is gone from the state directory"
             )
+        } catch  where error.code == .corrupt {
+            // Such as a link in its place, which is not followed.
+            return Violation(
+                invariant: .contentPresent,
+                item: record.id,
+                text: "its content is no file that can be opened in the state directory"
+            )
         }
         let size = try file.facts().size
         guard content.residency == .resident, size != record.item.size else { return nil }

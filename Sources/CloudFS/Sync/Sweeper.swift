@@ -15,7 +15,12 @@ struct Sweeper {
         var failure: CloudFSError?
         /// In which time there is something to flush.
         var rest: Duration?
+        /// Whether something was unlinked, for which the catalog was flushed.
+        var hasUnlinked = false
     }
+
+    /// What is let go of in this time is unlinked together: that costs one flush, and not one each.
+    private static let gathering = Duration.milliseconds(250)
 
     /// Runs until the task is cancelled.
     func run() async {
@@ -32,6 +37,8 @@ struct Sweeper {
             if isSettling { note(done.unsettled, in: &settling) }
             note(done.failure, in: &sweeping)
             rest = done.rest
+            // Cancelled, the loop ends.
+            if done.hasUnlinked { try? await Task.sleep(for: Self.gathering) }
         }
     }
 
@@ -61,7 +68,7 @@ struct Sweeper {
             turn.unsettled = failure { () throws(CloudFSError) in try files.settleAgain() }
         }
         let failures = [
-            failure { () throws(CloudFSError) in try sweep(files) },
+            failure { () throws(CloudFSError) in turn.hasUnlinked = try sweep(files) },
             failure { () throws(CloudFSError) in try files.saveUses() },
             failure { () throws(CloudFSError) in turn.rest = try files.flushReplacing() },
         ]
@@ -78,16 +85,26 @@ struct Sweeper {
 
     /// The bytes go only after the commit that stopped naming them is durable.
     ///
+    /// - Returns: Whether there were any.
     /// - Throws: Why some of them are there still; the others are gone.
-    static func sweep(_ files: OpenFiles) throws(CloudFSError) {
-        if let failure = try unlinkDiscarded(files) { throw failure }
+    @discardableResult
+    static func sweep(_ files: OpenFiles) throws(CloudFSError) -> Bool {
+        let names = try files.catalog.read { try $0.discarded() }
+        if let failure = try unlink(names, files) { throw failure }
+        return !names.isEmpty
     }
 
     /// The same; a file that cannot be unlinked stays listed, and keeps no other.
     ///
     /// - Returns: Why some are there still.
     static func unlinkDiscarded(_ files: OpenFiles) throws(CloudFSError) -> CloudFSError? {
-        let names = try files.catalog.read { try $0.discarded() }
+        try unlink(try files.catalog.read { try $0.discarded() }, files)
+    }
+
+    private static func unlink(
+        _ names: some Collection<ContentName>,
+        _ files: OpenFiles
+    ) throws(CloudFSError) -> CloudFSError? {
         guard !names.isEmpty else { return nil }
         try files.catalog.makeDurable()
         try FaultPoint.discardDurable.pass()

@@ -61,10 +61,12 @@ extension EmbeddedProvider {
                 "\"\(path)\": bytes \(range) of \(file.status.size) were asked for"
             )
         }
+        fetching.add(1, ordering: .relaxed)
+        defer { fetching.subtract(1, ordering: .relaxed) }
         var offset = range.lowerBound
         while offset < range.upperBound {
             let start = offset
-            let count = Int(min(Int64(Self.pieceByteCount), range.upperBound - offset))
+            let count = Int(min(Int64(fetchedPieceByteCount), range.upperBound - offset))
             let bytes = try await blocking(path) { [gate] in
                 do {
                     return try file.read(count, at: start)

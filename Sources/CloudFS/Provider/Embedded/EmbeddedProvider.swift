@@ -27,6 +27,18 @@ public final class EmbeddedProvider: CloudProvider {
 
     /// How many bytes are copied or hashed in one piece of blocking work.
     static let pieceByteCount = 1 << 20
+    /// How many bytes of content all fetches together are to hold in memory, and one at least.
+    private static let (fetchedByteCount, smallestPiece) = (16 << 20, 64 << 10)
+
+    /// How many fetches run.
+    let fetching = Atomic<Int>(0)
+
+    /// How many bytes a fetch reads in one piece: fewer where many run, as each holds its piece
+    /// until the link and the disk have taken it.
+    var fetchedPieceByteCount: Int {
+        let share = Self.fetchedByteCount / max(1, fetching.load(ordering: .relaxed))
+        return min(Self.pieceByteCount, max(Self.smallestPiece, share))
+    }
 
     /// - Parameters:
     ///   - root: The path of the cloud directory; symlinks in it are followed.
