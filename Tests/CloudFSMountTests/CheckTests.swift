@@ -167,9 +167,11 @@ struct CheckTests {
             #expect(found.output.contains("name-reachable new"), "\(found)")
             #expect(found.output.contains("name-reachable folder/other"), "\(found)")
             // Somebody takes the name for something else.
+            try await drive.mustDo(["pause"])
             try await drive.run("mkdir folder/other")
             let repaired = try await drive.cloudfs(["check", "--repair"])
             #expect(repaired.status == 0, "\(repaired)")
+            try await drive.mustDo(["resume"])
             try await drive.drain()
             #expect(try await drive.text("new") == "new\n")
             #expect(drive.cloud.text("new") == "new\n")
