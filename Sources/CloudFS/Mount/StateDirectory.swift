@@ -55,10 +55,14 @@ package struct StateDirectory: Sendable {
             var status = stat()
             guard lstat("\(path)/\(name)", &status) == 0, status.st_mode & S_IFMT == S_IFLNK
             else { continue }
+            // Without its catalog a drive has nothing.
+            let advice =
+                name.hasPrefix(catalogName)
+                ? "put the file itself there, or make the whole directory a link"
+                : "remove it, or choose another with --state-dir"
             throw CloudFSError(
                 .denied,
-                "the state directory \(path) has a link in the place of \"\(name)\"; "
-                    + "remove it, or choose another with --state-dir"
+                "the state directory \(path) has a link in the place of \"\(name)\"; \(advice)"
             )
         }
     }

@@ -2,6 +2,11 @@ import Synchronization
 
 /// Room that files in use give back.
 extension OpenFiles {
+    /// Whether there is so much room on the disk that nobody waits for what was dropped.
+    func hasRoomToSpare() throws(CloudFSError) -> Bool {
+        try store.space().available > hydration.keptFree.addingOrMost(1 << 30)
+    }
+
     /// What became of a file that was to give room back.
     struct Thinned: Sendable {
         /// Bytes of it that are not here any more.

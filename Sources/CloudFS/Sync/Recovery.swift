@@ -129,6 +129,11 @@ struct Recovery {
                 let replaced = try reader.base(named: name.name, in: name.parent),
                 replaced.item != id, replaced.version.content == version,
                 try reader.name(of: replaced.item) == nil,
+                try reader.existing(replaced.item).item.kind == .file,
+                // What the cloud has of something excluded is the cloud's alone.
+                try [id, replaced.item].allSatisfy({
+                    try reader.effectivePolicy(of: $0) != .excluded
+                }),
                 // What may be on its way is asked about first.
                 try reader.sent(of: id) == nil, try reader.sent(of: replaced.item) == nil
             else { return }

@@ -15,8 +15,9 @@ struct Sweeper {
         var failure: CloudFSError?
         /// In which time there is something to flush.
         var rest: Duration?
-        /// Whether something was unlinked, for which the catalog was flushed.
-        var hasUnlinked = false
+        /// Whether something was unlinked, for which the catalog was flushed, and nobody may be
+        /// waiting for the room.
+        var mayGather = false
     }
 
     /// What is let go of in this time is unlinked together: that costs one flush, and not one each.
@@ -38,7 +39,7 @@ struct Sweeper {
             note(done.failure, in: &sweeping)
             rest = done.rest
             // Cancelled, the loop ends.
-            if done.hasUnlinked { try? await Task.sleep(for: Self.gathering) }
+            if done.mayGather { try? await Task.sleep(for: Self.gathering) }
         }
     }
 
@@ -68,7 +69,9 @@ struct Sweeper {
             turn.unsettled = failure { () throws(CloudFSError) in try files.settleAgain() }
         }
         let failures = [
-            failure { () throws(CloudFSError) in turn.hasUnlinked = try sweep(files) },
+            failure { () throws(CloudFSError) in
+                if try sweep(files) { turn.mayGather = try files.hasRoomToSpare() }
+            },
             failure { () throws(CloudFSError) in try files.saveUses() },
             failure { () throws(CloudFSError) in turn.rest = try files.flushReplacing() },
         ]

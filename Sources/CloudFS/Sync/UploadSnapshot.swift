@@ -16,8 +16,8 @@ struct UploadSnapshot: Sendable {
     ///
     /// - Throws: `cancelled` when the file changes meanwhile.
     init(of file: OpenFile, in files: OpenFiles) throws(CloudFSError) {
-        let (original, count, modified, isDirect) = try file.state.withLock {
-            state throws(CloudFSError) -> (ContentFile, UInt64, Timestamp, Bool) in
+        let (original, generation, count, modified, isDirect) = try file.state.withLock {
+            state throws(CloudFSError) -> (ContentFile, Int64, UInt64, Timestamp, Bool) in
             try files.observe(&state, file.id)
             try files.save(&state, file.id)
             guard state.writesInFlight == 0, state.residency == .resident else {
@@ -28,9 +28,12 @@ struct UploadSnapshot: Sendable {
                 .item.metadata.modified
             // Who could write would look like a program that does.
             let content = try files.store.openToRead(file.id, generation: state.generation)
-            return (content, state.changeCount, modified, state.direct != nil)
+            let isDirect = state.direct != nil
+            return (content, state.generation, state.changeCount, modified, isDirect)
         }
         try original.synchronize()
+        // Nobody needs what it replaced; what replaces it while it is sent comes after this.
+        try files.releasePrevious(of: ContentName(item: file.id, generation: generation))
         facts = try original.facts()
         // What the kernel writes shows in the time only, and of two changes in one tick of a
         // coarse clock the second does not show.

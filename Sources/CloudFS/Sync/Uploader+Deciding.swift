@@ -50,8 +50,17 @@ extension Uploader {
             guard
                 var facts = try self.outboxFacts(of: id, writer.reader)
             else { return nil }
-            if state?.hasNothingToSend(beside: facts.base) == true { facts.facts.isDirty = false }
-            let step = self.steppingAside(OutboxStep.next(facts.facts), facts, id, chain: chain)
+            let isSent = state?.hasNothingToSend(beside: facts.base) == true
+            if isSent { facts.facts.isDirty = false }
+            // What waits for this one's place has nothing to send, whatever the catalog calls it.
+            if let successor = facts.facts.successor, chain.contains(successor) {
+                facts.facts.successor = nil
+            }
+            var step = OutboxStep.next(facts.facts)
+            // And what was removed goes when it is asked for: nobody has to make room for that.
+            if try !isSent || !Self.isForRemoved(step, writer.reader) {
+                step = self.steppingAside(step, facts, id, chain: chain)
+            }
             if !step.isOfAnother { self.waiting.withLock { $0.end(id) } }
             switch step {
             case .done: try writer.dequeue(id)
@@ -82,6 +91,12 @@ extension Uploader {
         guard OutboxStep.next(facts) == .done else { return true }
         try writer.dequeue(id)
         return false
+    }
+
+    /// Whether a step is to wait for an item that was removed here.
+    private static func isForRemoved(_ step: OutboxStep, _ reader: CatalogReader) throws -> Bool {
+        guard case .waitFor(let other) = step else { return false }
+        return try reader.name(of: other) == nil
     }
 
     /// Items that wait for each other for any reason: one of them makes room, and is moved when its

@@ -115,4 +115,34 @@ import Testing
         #expect(try catalog.read { try $0.name(of: orphan) } == nil)
         #expect(try catalog.read { try $0.outboxEntry(of: orphan) } != nil)
     }
+
+    /// What was sent is whole there, whatever was to replace it.
+    @Test func `a save that was sent is not given up for what it had replaced`() throws {
+        let document = try addSent("document", "before", version: "1")
+        let draft = try addSent("draft", "draft", version: "2")
+        try save(draft, over: document)
+        let file = try files.acquire(draft)
+        let snapshot = try UploadSnapshot(of: file, in: files)
+        #expect(snapshot.byteCount == 10)
+        try files.release(file)
+        try write("more than afterwards", to: draft, emptying: true)
+        try catalog.write { writer in
+            let base = CatalogFixture.base(of: draft, named: "draft", version: "3")
+            let expected = try writer.reader.base(of: draft)
+            try writer.recordBase(base, replacing: expected, at: CatalogFixture.now)
+        }
+        let written = try catalog.read { try $0.existing(draft) }.item.content.generation
+        #expect(truncate(files.store.path(draft, written), 0) == 0)
+        try catalog.write { try $0.setSetting("mounting", to: "another one") }
+        try recover()
+
+        let base = try catalog.read { try $0.base(of: draft) }
+        #expect(base?.version.content == "3")
+        let record = try catalog.read { try $0.existing(draft) }
+        if record.item.content.residency == .resident {
+            let content = try files.store.open(draft, generation: record.item.content.generation)
+            let bytes = try content.read(at: 0, count: 100)
+            #expect(String(decoding: bytes, as: UTF8.self) == "afterwards")
+        }
+    }
 }

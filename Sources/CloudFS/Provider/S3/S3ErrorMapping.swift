@@ -226,7 +226,7 @@ enum S3ErrorMapping {
             (
                 .denied,
                 "\(host) does not permit to list bucket \(bucket); the key needs the permission "
-                    + "s3:ListBucket, or run \"cloudfs login\" with another key"
+                    + "s3:ListBucket, or run \"cloudfs login\" with another key\(said)"
             )
         case .accessDenied:
             (.denied, "\(host) does not permit this in bucket \(bucket)\(said)")
@@ -244,6 +244,7 @@ enum S3ErrorMapping {
                 "bucket \(bucket) is in "
                     + (region.map { "region \($0)" } ?? "another region")
                     + "; name it and its endpoint in the drive's options"
+                    + (region == nil ? said : "")
             )
         case .redirected(let location):
             (

@@ -64,8 +64,9 @@ final class S3FolderLooks: Sendable {
 
     private func look(_ parent: FolderKey) async throws(CloudFSError) -> Look {
         let begun = client.clocks.elapsed()
-        let page = try await client.list(prefix: parent, delimiter: true)
-        let look = Look(begun: begun, folders: page.next == nil ? Set(page.prefixes) : nil)
+        let page = try await client.list(prefix: parent, delimiter: true, mayLackKeys: true)
+        let isWhole = page.next == nil && page.undecoded.isEmpty
+        let look = Look(begun: begun, folders: isWhole ? Set(page.prefixes) : nil)
         state.withLock { $0.looks[parent] = look }
         return look
     }

@@ -24,7 +24,12 @@ extension S3Provider {
     private var containerKey: [UInt8] { keys.room + Array("container".utf8) }
 
     func connect(expecting: ContainerExpectation) async throws(CloudFSError) -> String {
-        let page = try await client.list(prefix: keys.prefix, delimiter: false, limit: 2)
+        let page = try await client.list(
+            prefix: keys.prefix,
+            delimiter: false,
+            limit: 2,
+            mayLackKeys: true
+        )
         let stored = try await storedIdentity()
         // That of the address says only that nothing could be written so far.
         let known = expecting.identity == identityOfAddress ? nil : expecting.identity
@@ -40,7 +45,7 @@ extension S3Provider {
             return stored
         }
         if expecting.hasItems {
-            guard !page.objects.isEmpty else {
+            guard !page.objects.isEmpty || !page.undecoded.isEmpty else {
                 throw CloudFSError(.offline, "the bucket is empty where it was not")
             }
             if let known { throw Self.replaced(known) }
@@ -391,7 +396,12 @@ extension S3Provider {
             limits: client.limits,
             note: client.note
         )
-        _ = try await trial.list(prefix: keys.prefix, delimiter: false, limit: 1)
+        _ = try await trial.list(
+            prefix: keys.prefix,
+            delimiter: false,
+            limit: 1,
+            mayLackKeys: true
+        )
         try await keepLogin(entered)
         // Another key may be permitted to do other things.
         forgetProbe()
