@@ -167,6 +167,11 @@ final class ContentFile: Sendable {
         guard fdatasync(descriptor) == 0 else { throw Self.failure("flush") }
     }
 
+    /// The same, and its times: of what is not clean they are told by the content file alone.
+    func synchronizeWithTimes() throws(CloudFSError) {
+        guard fsync(descriptor) == 0 else { throw Self.failure("flush") }
+    }
+
     /// A bit of the file's mode that means nothing else for a regular file.
     private static let shown: mode_t = S_ISVTX
 

@@ -179,9 +179,21 @@ final class Evictor: Sendable {
         /// A person wants the file here.
         case keeping
         /// The rest of a file that was changed here, without which it cannot be sent: half of what
-        /// stays free may be used for that.
+        /// stays free may be used for that, and of a small file more, as it is not here for long.
         case sending
     }
+
+    /// What stays free of the disk for others while bytes come.
+    private func floor(for byteCount: Int64, _ purpose: Purpose) -> Int64 {
+        switch purpose {
+        case .keeping: limits.freeFloor
+        case .sending:
+            min(limits.freeFloor / 2, max(Self.leastFree, byteCount.addingOrMost(byteCount)))
+        }
+    }
+
+    /// What a small file that is to be sent leaves free.
+    private static let leastFree: Int64 = 64 << 20
 
     /// Makes room for bytes of a file; drops nothing if that would not do.
     ///
@@ -193,7 +205,7 @@ final class Evictor: Sendable {
     ) throws(CloudFSError) {
         guard byteCount > 0 else { return }
         let needed = byteCount.addingOrMost(byteCount / 64).addingOrMost(Self.overhead)
-        let floor = purpose == .sending ? limits.freeFloor / 2 : limits.freeFloor
+        let floor = floor(for: byteCount, purpose)
         let lack = needed.addingOrMost(floor - (try files.store.space().available))
         guard lack > 0 else { return }
         let found = try droppable(lack)

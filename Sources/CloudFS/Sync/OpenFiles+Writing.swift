@@ -394,7 +394,7 @@ extension OpenFiles {
         state.modified = moment
     }
 
-    /// Makes content, size and the item's place in the tree survive a power failure.
+    /// Makes content, size, times and the item's place in the tree survive a power failure.
     func synchronize(_ file: OpenFile) throws(CloudFSError) {
         let (written, generation) = try file.state.withLock {
             state throws(CloudFSError) -> (ContentFile?, Int64) in
@@ -404,7 +404,7 @@ extension OpenFiles {
             let written = state.generation == 0 ? nil : try content(of: &state, file.id)
             return (written, state.generation)
         }
-        try written?.synchronize()
+        try written?.synchronizeWithTimes()
         try file.state.withLock { state throws(CloudFSError) in
             try storeRanges(&state, file.id)
         }

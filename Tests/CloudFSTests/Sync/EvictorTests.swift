@@ -185,6 +185,18 @@ import Testing
         #expect(try isHere(own) && isHere(played))
     }
 
+    /// Else nobody could send what was changed, and so nothing could be dropped.
+    @Test func `the rest of a small file that is to be sent has room where others have none`()
+        throws
+    {
+        let evictor = try poorEvictor()
+        try evictor.requireRoom(for: 1 << 20, of: ItemID(1000), .sending)
+        let available = try fixture.files.store.space().available
+        #expect(throws: CloudFSError.self) {
+            try evictor.requireRoom(for: available, of: ItemID(1000), .sending)
+        }
+    }
+
     @Test func `a file as long as numbers go has no room, and is none to count with`() throws {
         #expect(Int64.max.addingOrMost(1) == .max)
         #expect(Int64.min.addingOrMost(-1) == .min)

@@ -173,6 +173,11 @@ class Drive:
             time.sleep(0.01)
         return not self.is_running
 
+    def freeze(self) -> None:
+        """Stops the daemon where it is, to be killed."""
+        if self.process is not None and self.is_running:
+            os.killpg(self.process.pid, signal.SIGSTOP)
+
     def kill(self, limit: float = 5) -> None:
         """Ends the daemon as the kernel would; one that does not end is left to the next start."""
         if self.process is None:

@@ -355,6 +355,8 @@ class Run:
                 raise Failure(f"the daemon ended by itself:\n{self.drive.last_words()}")
             self.require_no_failure()
             self.is_cut = True
+            # All at once: what fails as the disk is gone is not to be sent any more.
+            self.drive.freeze()
             self.disk.cut()
             self.drive.kill()
             self.kills += 1
