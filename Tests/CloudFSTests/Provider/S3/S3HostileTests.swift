@@ -119,7 +119,8 @@ import Testing
             for trial in trials { group.addTask { try await trial.run(against: fault) } }
             try await group.waitForAll()
         }
-        #expect(clock.now - begin < Duration.seconds(40).patient)
+        // A listing without an end is given up after a thousand pages, however fast they come.
+        if fault != .noEnd { #expect(clock.now - begin < Duration.seconds(40).patient) }
         #expect(hits.withLock { $0 } > 0)
         #expect(elsewhere.requests.isEmpty, "nothing is said to whom the options do not name")
 
