@@ -142,8 +142,10 @@ extension CatalogWriter {
         try touchFolder(name.parent, at: now, by: request)
         try touch(id, at: now)
         try noteTreeChange(around: id, notBefore: notBefore)
-        guard let heir = try didLoseName(id, notBefore: notBefore) else { return }
-        try keepPrevious(try reader.existing(id), for: heir, at: now)
+        let successor = try reader.base(of: id).flatMap { try reader.successor(of: $0) }
+        let heir = try didLoseName(id, notBefore: notBefore)
+        guard let saved = heir ?? successor else { return }
+        try keepPrevious(try reader.existing(id), for: saved, at: now)
     }
 
     /// Moves a name onto a free name or over an item that may be replaced, after all checks.

@@ -21,6 +21,18 @@ extension CatalogReader {
         else { return nil }
         return other
     }
+
+    /// The file that was saved in the place of a removed one, if the cloud has that elsewhere and
+    /// new content of it is to be sent: until then the removed one is what there was before it.
+    func successor(of removed: BaseRecord) throws -> ItemID? {
+        guard let heir = try removed.parent.flatMap({ try child(removed.name, of: $0) }),
+            heir.item.kind == .file, !heir.item.isPackage, heir.hasChangedContent,
+            try base(of: heir.id) != nil,
+            heir.item.content.residency == .resident || !heir.isBaseLost,
+            try effectivePolicy(of: heir.id) != .excluded
+        else { return nil }
+        return heir.id
+    }
 }
 
 extension CatalogReader {

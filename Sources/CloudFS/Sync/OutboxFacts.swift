@@ -82,7 +82,7 @@ struct OutboxFacts: Sendable {
             facts.remainingChild =
                 try reader.bases(in: id).first?.item ?? reader.sent(into: id)?.item
         } else {
-            facts.successor = try base.flatMap { try Self.successor(of: $0, reader) }
+            facts.successor = try base.flatMap { try reader.successor(of: $0) }
         }
         if let place = facts.place, facts.base != place {
             facts.occupant = try Self.occupant(of: place, besides: id, reader)
@@ -148,19 +148,6 @@ struct OutboxFacts: Sendable {
             current = own.parent
         }
         return nil
-    }
-
-    /// What has the place of a removed item, if there is content of it to be sent to another one.
-    private static func successor(
-        of base: BaseRecord,
-        _ reader: CatalogReader
-    ) throws -> ItemID? {
-        guard let heir = try base.parent.flatMap({ try reader.child(base.name, of: $0) }),
-            heir.hasChangedContent, try reader.base(of: heir.id) != nil,
-            heir.item.content.residency == .resident || !heir.isBaseLost,
-            try reader.effectivePolicy(of: heir.id) != .excluded
-        else { return nil }
-        return heir.id
     }
 
     private static func occupant(

@@ -53,7 +53,9 @@ extension Uploader {
             let isSent = state?.hasNothingToSend(beside: facts.base) == true
             if isSent { facts.facts.isDirty = false }
             // What waits for this one's place has nothing to send, whatever the catalog calls it.
-            if let successor = facts.facts.successor, chain.contains(successor) {
+            if let successor = facts.facts.successor,
+                self.isCircle(from: successor, to: id, chain: chain)
+            {
                 facts.facts.successor = nil
             }
             var step = OutboxStep.next(facts.facts)
@@ -110,9 +112,12 @@ extension Uploader {
         guard case .waitFor(let other) = step, facts.base != nil, !facts.isAside else {
             return step
         }
-        let isCircle =
-            chain.contains(other) || waiting.withLock { $0.leads(from: other, to: id) }
-        return isCircle ? .stepAside : step
+        return isCircle(from: other, to: id, chain: chain) ? .stepAside : step
+    }
+
+    /// Whether what `id` is to wait for waits for `id`, over others or at once.
+    private func isCircle(from other: ItemID, to id: ItemID, chain: [ItemID]) -> Bool {
+        chain.contains(other) || waiting.withLock { $0.leads(from: other, to: id) }
     }
 
     /// Reserves what a step names, within the transaction that it was decided in: whoever moved a

@@ -1,6 +1,3 @@
-import CloudFSTestSupport
-import Glibc
-import Logging
 import Testing
 
 @testable import CloudFS
@@ -8,39 +5,19 @@ import Testing
 /// A draft that the cloud has is written anew and saved over a document, and the power fails before
 /// any of that is on the disk.
 @Suite struct RecoveryDraftTests {
-    private let fixture: CatalogFixture
+    private let bench: RecoveryBench
+    private var fixture: CatalogFixture { bench.fixture }
     private var files: OpenFiles { fixture.files }
     private var catalog: Catalog { fixture.catalog }
 
     init() throws {
-        fixture = try CatalogFixture()
-        try recover()
-    }
-
-    private func recover() throws {
-        try Recovery(files: files, logger: Logger(label: "recovery")).run()
-    }
-
-    private func write(_ text: String, to id: ItemID, emptying: Bool = false) throws {
-        let file = try files.acquire(id)
-        if emptying { _ = try files.truncate(file, to: 0) }
-        let bytes = Array(text.utf8)
-        _ = try files.write(
-            file,
-            at: { _ in 0 },
-            count: bytes.count,
-            receive: { content, offset, count throws(CloudFSError) in
-                try content.write(bytes[...], at: offset)
-                return count
-            }
-        )
-        try files.release(file)
+        bench = try RecoveryBench()
     }
 
     /// Adds a file that the cloud has.
     private func addSent(_ name: String, _ text: String, version: String) throws -> ItemID {
         let id = try fixture.addFile(name)
-        try write(text, to: id)
+        try bench.write(text, to: id)
         try catalog.write { writer in
             try writer.setBase(CatalogFixture.base(of: id, named: name, version: version))
             try writer.markClean(id)
@@ -48,17 +25,49 @@ import Testing
         return id
     }
 
-    private func save(_ draft: ItemID, over document: ItemID) throws {
-        try write("afterwards", to: draft, emptying: true)
+    /// How programs put a draft in a document's place.
+    enum Saving: CaseIterable, Sendable {
+        case byRenaming, byExchanging
+    }
+
+    private func save(
+        _ draft: ItemID,
+        over document: ItemID,
+        _ saving: Saving = .byRenaming
+    ) throws {
+        try bench.write("afterwards", to: draft, emptying: true)
+        let now = CatalogFixture.now
         try catalog.write { writer in
-            _ = try writer.rename(
-                draft,
-                to: Array("document".utf8),
-                in: .root,
-                replacing: document,
-                at: CatalogFixture.now,
-                notBefore: CatalogFixture.now
-            )
+            switch saving {
+            case .byRenaming:
+                _ = try writer.rename(
+                    draft,
+                    to: Array("document".utf8),
+                    in: .root,
+                    replacing: document,
+                    at: now,
+                    notBefore: now
+                )
+            case .byExchanging:
+                try writer.exchange(draft, document, at: now, notBefore: now)
+                try writer.unlink(document, at: now, notBefore: now)
+            }
+            _ = try writer.eraseIfForgotten(document)
+        }
+    }
+
+    /// The power fails before what was written is on the disk.
+    private func lose(_ draft: ItemID) throws {
+        try bench.cut(draft, to: 0)
+        try bench.failPower()
+        try bench.recover()
+    }
+
+    /// What the cloud has in the draft's old place, with nothing here that stands for it.
+    private func orphan() throws -> ItemID? {
+        try catalog.read { reader in
+            let left = try reader.base(named: Array("draft".utf8), in: .root)?.item
+            return try left.flatMap { try reader.name(of: $0) == nil ? $0 : nil }
         }
     }
 
@@ -81,8 +90,11 @@ import Testing
         #expect(try nextStep(of: draft) == .waitFor(document))
     }
 
-    @Test(arguments: [true, false])
-    func `the document is what it was, not what the draft was`(isHere: Bool) throws {
+    @Test(arguments: Saving.allCases, [true, false])
+    func `the document is what it was, not what the draft was`(
+        saving: Saving,
+        isHere: Bool
+    ) throws {
         let document = try addSent("document", "before", version: "1")
         if !isHere {
             try catalog.write { writer in
@@ -90,30 +102,31 @@ import Testing
             }
         }
         let draft = try addSent("draft", "draft", version: "2")
-        try save(draft, over: document)
-        try catalog.write { _ = try $0.eraseIfForgotten(document) }
-        let written = try catalog.read { try $0.existing(draft) }.item.content.generation
-        #expect(truncate(files.store.path(draft, written), 0) == 0)
-        try catalog.write { try $0.setSetting("mounting", to: "another one") }
-        try recover()
+        try save(draft, over: document, saving)
+        try lose(draft)
 
         let record = try catalog.read { try $0.existing(draft) }
         #expect(record.item.content.cleanliness == .clean)
         #expect(record.item.content.residency == (isHere ? .resident : .placeholder))
-        if isHere {
-            let content = try files.store.open(draft, generation: record.item.content.generation)
-            let bytes = try content.read(at: 0, count: 100)
-            #expect(String(decoding: bytes, as: UTF8.self) == "before")
-        }
+        if isHere { #expect(try bench.text(of: draft) == "before") }
         // What is fetched, or sent over, is the document of the cloud.
         let base = try #require(try catalog.read { try $0.base(of: draft) })
         #expect(base.version.content == "1")
         #expect(base.name == Array("document".utf8))
         // The draft has no name any more, and goes from the cloud.
-        let left = try catalog.read { try $0.base(named: Array("draft".utf8), in: .root) }
-        let orphan = try #require(left?.item)
-        #expect(try catalog.read { try $0.name(of: orphan) } == nil)
+        let orphan = try #require(try orphan())
         #expect(try catalog.read { try $0.outboxEntry(of: orphan) } != nil)
+    }
+
+    /// What the cloud has of it is the cloud's alone.
+    @Test func `a draft that was excluded stays in the cloud`() throws {
+        let document = try addSent("document", "before", version: "1")
+        let draft = try addSent("draft", "draft", version: "2")
+        try save(draft, over: document)
+        try catalog.write { try $0.setPolicy(.excluded, of: draft) }
+        try lose(draft)
+        #expect(try catalog.read { try $0.base(of: draft) }?.version.content == "2")
+        #expect(try orphan() == nil)
     }
 
     /// What was sent is whole there, whatever was to replace it.
@@ -125,24 +138,14 @@ import Testing
         let snapshot = try UploadSnapshot(of: file, in: files)
         #expect(snapshot.byteCount == 10)
         try files.release(file)
-        try write("more than afterwards", to: draft, emptying: true)
+        try bench.write("more than afterwards", to: draft, emptying: true)
         try catalog.write { writer in
             let base = CatalogFixture.base(of: draft, named: "draft", version: "3")
             let expected = try writer.reader.base(of: draft)
             try writer.recordBase(base, replacing: expected, at: CatalogFixture.now)
         }
-        let written = try catalog.read { try $0.existing(draft) }.item.content.generation
-        #expect(truncate(files.store.path(draft, written), 0) == 0)
-        try catalog.write { try $0.setSetting("mounting", to: "another one") }
-        try recover()
-
-        let base = try catalog.read { try $0.base(of: draft) }
-        #expect(base?.version.content == "3")
-        let record = try catalog.read { try $0.existing(draft) }
-        if record.item.content.residency == .resident {
-            let content = try files.store.open(draft, generation: record.item.content.generation)
-            let bytes = try content.read(at: 0, count: 100)
-            #expect(String(decoding: bytes, as: UTF8.self) == "afterwards")
-        }
+        try lose(draft)
+        #expect(try catalog.read { try $0.base(of: draft) }?.version.content == "3")
+        #expect(try bench.text(of: draft) == "afterwards")
     }
 }

@@ -7,57 +7,18 @@ import Testing
 
 /// The next start after a power failure, which content files may have lost what was not flushed in.
 @Suite struct RecoveryTests {
-    private let fixture: CatalogFixture
+    private let bench: RecoveryBench
+    private var fixture: CatalogFixture { bench.fixture }
     private var files: OpenFiles { fixture.files }
     private var catalog: Catalog { fixture.catalog }
 
     init() throws {
-        fixture = try CatalogFixture()
-        try recover()
-    }
-
-    private func recover() throws {
-        try Recovery(files: files, logger: Logger(label: "recovery")).run()
-    }
-
-    /// Has the next start find a disk that was mounted anew.
-    private func failPower() throws {
-        try catalog.write { try $0.setSetting("mounting", to: "another one") }
-    }
-
-    private func write(_ text: String, to id: ItemID, emptying: Bool = false) throws {
-        let file = try files.acquire(id)
-        if emptying { _ = try files.truncate(file, to: 0) }
-        let bytes = Array(text.utf8)
-        _ = try files.write(
-            file,
-            at: { _ in 0 },
-            count: bytes.count,
-            receive: { content, offset, count throws(CloudFSError) in
-                try content.write(bytes[...], at: offset)
-                return count
-            }
-        )
-        try files.release(file)
-    }
-
-    /// Cuts a content file, as if the disk had never got the rest.
-    private func cut(_ id: ItemID, to size: Int) throws {
-        let generation = try catalog.read { try $0.existing(id) }.item.content.generation
-        #expect(truncate(files.store.path(id, generation), off_t(size)) == 0)
-    }
-
-    private func text(of id: ItemID) throws -> String {
-        let record = try catalog.read { try $0.existing(id) }
-        let content = try files.store.open(id, generation: record.item.content.generation)
-        let bytes = try content.read(at: 0, count: 1000)
-        #expect(bytes.count == Int(record.item.size))
-        return String(decoding: bytes, as: UTF8.self)
+        bench = try RecoveryBench()
     }
 
     private func save(_ text: String, over old: ItemID) throws -> ItemID {
         let new = try fixture.addFile("new")
-        try write(text, to: new)
+        try bench.write(text, to: new)
         try catalog.write { writer in
             _ = try writer.rename(
                 new,
@@ -93,12 +54,12 @@ import Testing
     @Test(arguments: [0, 4])
     func `a file that was emptied and written is what it was before`(left: Int) throws {
         let id = try fixture.addFile("document")
-        try write("before", to: id)
-        try write("afterwards", to: id, emptying: true)
-        try cut(id, to: left)
-        try failPower()
-        try recover()
-        #expect(try text(of: id) == "before")
+        try bench.write("before", to: id)
+        try bench.write("afterwards", to: id, emptying: true)
+        try bench.cut(id, to: left)
+        try bench.failPower()
+        try bench.recover()
+        #expect(try bench.text(of: id) == "before")
         let record = try catalog.read { try $0.existing(id) }
         #expect(record.item.content.cleanliness == .dirty)
         #expect(try catalog.read { try $0.outboxEntry(of: id) } != nil)
@@ -109,40 +70,40 @@ import Testing
 
     @Test func `a file that was saved by renaming is what it was before`() throws {
         let old = try fixture.addFile("document")
-        try write("before", to: old)
+        try bench.write("before", to: old)
         var current = old
         for number in 1...3 { current = try save("save \(number)", over: current) }
-        try cut(current, to: 0)
-        try failPower()
-        try recover()
-        #expect(try text(of: current) == "before")
+        try bench.cut(current, to: 0)
+        try bench.failPower()
+        try bench.recover()
+        #expect(try bench.text(of: current) == "before")
         #expect(try files.store.generations().count == 1)
         #expect(try catalog.read { try $0.allPrevious() } == [])
     }
 
     @Test func `what is all there stays, and so does what only a process lost`() throws {
         let id = try fixture.addFile("document")
-        try write("before", to: id)
-        try write("afterwards", to: id, emptying: true)
-        try failPower()
-        try recover()
-        #expect(try text(of: id) == "afterwards")
-        try write("then", to: id, emptying: true)
+        try bench.write("before", to: id)
+        try bench.write("afterwards", to: id, emptying: true)
+        try bench.failPower()
+        try bench.recover()
+        #expect(try bench.text(of: id) == "afterwards")
+        try bench.write("then", to: id, emptying: true)
         // A program has cut it, and the daemon was killed before it heard of that.
-        try cut(id, to: 2)
-        try recover()
-        #expect(try text(of: id) == "th")
+        try bench.cut(id, to: 2)
+        try bench.recover()
+        #expect(try bench.text(of: id) == "th")
     }
 
     @Test func `what was flushed is there, so what it replaced can go`() throws {
         let id = try fixture.addFile("document")
-        try write("before", to: id)
-        try write("afterwards", to: id, emptying: true)
+        try bench.write("before", to: id)
+        try bench.write("afterwards", to: id, emptying: true)
         let file = try files.acquire(id)
         try files.synchronize(file)
         try files.release(file)
         #expect(try catalog.read { try $0.allPrevious() } == [])
-        try recover()
+        try bench.recover()
         #expect(try files.store.generations().count == 1)
     }
 
@@ -153,10 +114,10 @@ import Testing
             try writer.setBase(base)
             try writer.setSize(base.size, of: id)
         }
-        try write("afterwards", to: id, emptying: true)
-        try cut(id, to: 0)
-        try failPower()
-        try recover()
+        try bench.write("afterwards", to: id, emptying: true)
+        try bench.cut(id, to: 0)
+        try bench.failPower()
+        try bench.recover()
         let record = try catalog.read { try $0.existing(id) }
         #expect(record.item.size == base.size)
         #expect(record.item.content.cleanliness == .clean)
@@ -169,7 +130,7 @@ import Testing
     @Test(arguments: [true, false])
     func `a save that was sent before it was replaced is there again`(isFirstSent: Bool) throws {
         let first = try fixture.addFile("document")
-        try write("first", to: first)
+        try bench.write("first", to: first)
         let base = CatalogFixture.base(of: first, named: "document", version: "1")
         if isFirstSent {
             try catalog.write { writer in
@@ -181,9 +142,9 @@ import Testing
         try noteSending(of: second, over: isFirstSent ? base : nil)
         let third = try save("third", over: second)
         let sent = try noteSent(second, over: isFirstSent ? base : nil)
-        try cut(third, to: 0)
-        try failPower()
-        try recover()
+        try bench.cut(third, to: 0)
+        try bench.failPower()
+        try bench.recover()
         let record = try catalog.read { try $0.existing(third) }
         #expect(record.item.size == 6)
         #expect(record.item.content.residency == .placeholder)
@@ -195,20 +156,20 @@ import Testing
 
     @Test func `a flushed edit of what was being sent outlives that`() throws {
         let first = try fixture.addFile("document")
-        try write("first", to: first)
+        try bench.write("first", to: first)
         let second = try save("second", over: first)
         try noteSending(of: second, over: nil)
-        try write("edited", to: second)
+        try bench.write("edited", to: second)
         let file = try files.acquire(second)
         try files.synchronize(file)
         try files.release(file)
-        try write("then", to: second, emptying: true)
+        try bench.write("then", to: second, emptying: true)
         let third = try save("third", over: second)
         _ = try noteSent(second, over: nil)
-        try cut(third, to: 0)
-        try failPower()
-        try recover()
-        #expect(try text(of: third) == "edited")
+        try bench.cut(third, to: 0)
+        try bench.failPower()
+        try bench.recover()
+        #expect(try bench.text(of: third) == "edited")
     }
 
     private func noteSending(of id: ItemID, over base: BaseRecord?) throws {
@@ -240,8 +201,8 @@ import Testing
 
     @Test func `a clock set back keeps nothing, and lost content lets nothing go`() throws {
         let id = try fixture.addFile("document")
-        try write("before", to: id)
-        try write("afterwards", to: id, emptying: true)
+        try bench.write("before", to: id)
+        try bench.write("afterwards", to: id, emptying: true)
         let later = files.clocks.now() + .seconds(1_000_000)
         try catalog.write { writer in
             try writer.execute("UPDATE previous SET since = ?", [later.nanoseconds])
@@ -258,26 +219,26 @@ import Testing
 
     @Test func `content that cannot be unlinked or moved is no reason to have no drive`() throws {
         let id = try fixture.addFile("document")
-        try write("before", to: id)
+        try bench.write("before", to: id)
         let record = try catalog.read { try $0.existing(id) }
         try catalog.write { try $0.dropContent(of: record) }
         let path = files.store.path(id, record.item.content.generation)
         let unnamed = files.store.path(id, record.item.content.generation + 1)
         #expect(unlink(path) == 0)
         for path in [path, unnamed] { #expect(mkdir(path, 0o700) == 0) }
-        try recover()
+        try bench.recover()
         #expect(access(path, F_OK) == 0)
         #expect(access(unnamed, F_OK) == 0)
         #expect(try lost == [])
         #expect(try catalog.read { try $0.discarded() }.count == 1)
         #expect(rmdir(path) == 0)
-        try recover()
+        try bench.recover()
         #expect(try catalog.read { try $0.discarded() } == [])
     }
 
     @Test func `what a sent file was is unlinked soon, whatever else happens`() async throws {
         let old = try fixture.addFile("document")
-        try write("before", to: old)
+        try bench.write("before", to: old)
         let replaced = try catalog.read { try $0.existing(old) }.item.content.generation
         let path = files.store.path(old, replaced)
         let new = try save("afterwards", over: old)

@@ -1,0 +1,57 @@
+import CloudFSTestSupport
+import Glibc
+import Logging
+import Testing
+
+@testable import CloudFS
+
+/// A state directory whose disk fails, and what the next start makes of it.
+struct RecoveryBench {
+    let fixture: CatalogFixture
+    var files: OpenFiles { fixture.files }
+    var catalog: Catalog { fixture.catalog }
+
+    init() throws {
+        fixture = try CatalogFixture()
+        try recover()
+    }
+
+    func recover() throws {
+        try Recovery(files: files, logger: Logger(label: "recovery")).run()
+    }
+
+    /// Has the next start find a disk that was mounted anew.
+    func failPower() throws {
+        try catalog.write { try $0.setSetting("mounting", to: "another one") }
+    }
+
+    func write(_ text: String, to id: ItemID, emptying: Bool = false) throws {
+        let file = try files.acquire(id)
+        if emptying { _ = try files.truncate(file, to: 0) }
+        let bytes = Array(text.utf8)
+        _ = try files.write(
+            file,
+            at: { _ in 0 },
+            count: bytes.count,
+            receive: { content, offset, count throws(CloudFSError) in
+                try content.write(bytes[...], at: offset)
+                return count
+            }
+        )
+        try files.release(file)
+    }
+
+    /// Cuts a content file, as if the disk had never got the rest.
+    func cut(_ id: ItemID, to size: Int) throws {
+        let generation = try catalog.read { try $0.existing(id) }.item.content.generation
+        #expect(truncate(files.store.path(id, generation), off_t(size)) == 0)
+    }
+
+    func text(of id: ItemID) throws -> String {
+        let record = try catalog.read { try $0.existing(id) }
+        let content = try files.store.open(id, generation: record.item.content.generation)
+        let bytes = try content.read(at: 0, count: 1000)
+        #expect(bytes.count == Int(record.item.size))
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
