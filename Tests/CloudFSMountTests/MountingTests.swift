@@ -179,7 +179,7 @@ struct MountingTests {
 
     @Test(.asRoot, .enabled(if: MountingTests.nobodyCanRun, "others cannot reach the binary"))
     func `another user than root mounts through fusermount3`() async throws {
-        try await Self.asNobody(Self.userScript) { cloud in
+        try await Self.asNobody(Self.mounting + Self.userScript) { cloud in
             #expect(cloud.text("folder/new") == "new\n")
             #expect(!cloud.exists("a"))
         }
@@ -187,7 +187,7 @@ struct MountingTests {
 
     @Test(.asRoot, .enabled(if: MountingTests.nobodyCanRun, "others cannot reach the binary"))
     func `a folder of the cloud that may not be listed hides no news of others`() async throws {
-        try await Self.asNobody(Self.closedScript) { cloud in
+        try await Self.asNobody(Self.mounting + Self.closedScript) { cloud in
             #expect(cloud.exists("closed") && !cloud.exists("open/file"))
         }
     }
@@ -195,7 +195,7 @@ struct MountingTests {
     /// The directory does not tell them to its owner either.
     @Test(.asRoot, .enabled(if: MountingTests.nobodyCanRun, "others cannot reach the binary"))
     func `attributes outlive a mode that hides them`() async throws {
-        try await Self.asNobody(Self.hidingScript) { cloud in
+        try await Self.asNobody(Self.mounting + Self.hidingScript) { cloud in
             let told = try await Shell.run(
                 ["getfattr", "--only-values", "-n", "user.note", "\(cloud.path)/file"]
             )
@@ -206,22 +206,24 @@ struct MountingTests {
     /// Their directory refuses its owner, too.
     @Test(.asRoot, .enabled(if: MountingTests.nobodyCanRun, "others cannot reach the binary"))
     func `a tree of read-only folders reaches the cloud and goes from it`() async throws {
-        try await Self.asNobody(Self.readOnlyScript) { cloud in
+        try await Self.asNobody(Self.mounting + Self.readOnlyScript) { cloud in
             #expect(!cloud.exists("tree") && cloud.exists("a"))
         }
     }
 
     /// Runs a script as a user who is nobody, in a folder with a cloud and a mountpoint.
-    private static func asNobody(
+    ///
+    /// - Parameter check: Looks at the cloud afterwards.
+    static func asNobody(
         _ script: String,
-        _ check: (TestFolder) async throws -> Void
+        _ check: (TestFolder) async throws -> Void = { _ in },
+        prepare: (TestFolder) throws -> Void = { try $0.write("a", "1") }
     ) async throws {
         let folder = try Shell.makeTemporaryFolder()
         defer { Shell.removeTree(folder) }
-        try TestFolder(folder).write("cloud/a", "1")
-        try TestFolder(folder).makeFolder("drive")
-        try TestFolder(folder).makeFolder("run")
-        try TestFolder(folder).write("script", Self.mounting + script)
+        for name in ["cloud", "drive", "run"] { try TestFolder(folder).makeFolder(name) }
+        try prepare(TestFolder(folder + "/cloud"))
+        try TestFolder(folder).write("script", script)
         // A namespace of its own, as some machines let only root open /dev/fuse.
         let result = try await Shell.script(
             """

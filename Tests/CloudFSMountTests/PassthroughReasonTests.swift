@@ -104,28 +104,9 @@ struct PassthroughReasonTests {
     func `users without rights are told what it needs, and read and write all the same`()
         async throws
     {
-        let folder = try Shell.makeTemporaryFolder()
-        defer { Shell.removeTree(folder) }
-        try TestFolder(folder).write("cloud/file", HydrationTests.bytes(200_000))
-        for name in ["drive", "run"] { try TestFolder(folder).makeFolder(name) }
-        try TestFolder(folder).write("script", Self.script)
-        // A namespace of its own, as some machines let only root open /dev/fuse.
-        let result = try await Shell.script(
-            """
-            cd "$FOLDER"
-            chown -R 65534:65534 .
-            exec unshare -m bash -ec '
-                mknod -m 666 fuse c 10 229
-                mount --bind fuse /dev/fuse
-                trap "kill \\$(head -1 state/lock) 2> /dev/null || true" EXIT
-                setpriv --reuid=65534 --regid=65534 --clear-groups bash -ex script
-            '
-            """,
-            environment: [
-                "FOLDER": folder, "XDG_RUNTIME_DIR": "\(folder)/run", "HOME": folder,
-                "MOUNT": TestMount.binary("cloudfs-mount"),
-            ]
+        try await MountingTests.asNobody(
+            Self.script,
+            prepare: { try $0.write("file", HydrationTests.bytes(200_000)) }
         )
-        #expect(result.status == 0, "\(result)")
     }
 }

@@ -8,14 +8,6 @@ import Testing
 struct SurvivalTests {
     private static let ways = [["--no-passthrough"], []]
 
-    /// Kills whoever serves the drive, and waits until another one does.
-    private static func killWorker(of drive: TestDrive) async throws {
-        func count() -> Int { drive.mount.logText.matches(of: /has taken over the drive/).count }
-        let before = count()
-        #expect(kill(try #require(drive.mount.worker), SIGKILL) == 0)
-        try await eventually("another worker serves", within: .seconds(20)) { count() > before }
-    }
-
     @Test(arguments: Reads.allCases)
     func `what was only opened for writing keeps its time`(reads: Reads) async throws {
         let file = Filling { cloud in
@@ -26,7 +18,7 @@ struct SurvivalTests {
             try await drive.run("cat file > /dev/null")
             let holder = try drive.start("exec sleep 60 <> file")
             try await eventually("it is open") { holder.hasOpen("\(drive.path)/file") }
-            try await Self.killWorker(of: drive)
+            try await drive.loseWorker()
             #expect(try await drive.run("stat -c %Y file") == "1234567890")
             holder.send(SIGKILL)
             try await drive.drain()
@@ -48,127 +40,13 @@ struct SurvivalTests {
             try await eventually("it is open") { holder.hasOpen("\(drive.path)/file") }
             let marked = "find '\(drive.mount.state)/content' -type f -perm -1000 | wc -l"
             try #require(try await drive.run(marked) == "1")
-            try await Self.killWorker(of: drive)
+            try await drive.loseWorker()
             try await drive.run("printf more >> file")
             holder.send(SIGKILL)
             try await drive.drain()
             #expect(try await drive.run("tail -c 4 \"$CLOUD/file\"") == "more")
         }
     }
-
-    /// A program that goes on until there is a file `stop` beside the drive, and says that it has
-    /// begun by one of its own.
-    private static func program(_ name: String, _ body: String) -> String {
-        """
-        import errno, fcntl, hashlib, mmap, os, pathlib, sqlite3, subprocess, sys, time
-        os.chdir(os.environ["DRIVE"])
-        beside = pathlib.Path(os.environ["DRIVE"]).parent / "run"
-        rounds = 0
-        def goes_on():
-            global rounds
-            rounds += 1
-            if rounds == 2: (beside / "\(name).begun").touch()
-            return rounds < 3 or not (beside / "stop").exists()
-        \(body)
-        """
-    }
-
-    private static let programs = [
-        "copies": """
-        data = os.urandom(6_000_000)
-        while goes_on():
-            with open("big", "wb") as file: file.write(data)
-            subprocess.run(["cp", "big", "copy"], check=True)
-            if open("copy", "rb").read() != data:
-                # Which of the two is wrong, by how much, and whether it stays so.
-                for _ in range(3):
-                    for name in "big", "copy":
-                        there = open(name, "rb").read()
-                        print(name, os.stat(name), len(there), there == data[:len(there)])
-                    time.sleep(1)
-                raise AssertionError(f"round {rounds}")
-        """,
-        "saves": """
-        while goes_on():
-            with open(".save", "w") as file:
-                file.write(f"version {rounds}")
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(".save", "document")
-            assert open("document").read() == f"version {rounds}"
-        """,
-        "appends": """
-        with open("log", "a") as log:
-            while goes_on():
-                log.write(f"line {rounds}\\n")
-                log.flush()
-        assert open("log").read() == "".join(f"line {n}\\n" for n in range(1, rounds))
-        """,
-        "transactions": """
-        database = sqlite3.connect("base.sqlite")
-        database.execute("CREATE TABLE n (v INTEGER)")
-        while goes_on():
-            with database: database.execute("INSERT INTO n VALUES (?)", (rounds,))
-        assert database.execute("SELECT count(*) FROM n").fetchone()[0] == rounds - 1
-        assert database.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
-        """,
-        "trees": """
-        while goes_on():
-            os.makedirs("tree/a/b")
-            for n in range(10): pathlib.Path(f"tree/a/b/{n}").write_text(str(n))
-            names = []
-            with os.scandir("tree/a/b") as entries:
-                for entry in entries: names.append(entry.name)
-            assert sorted(names) == [str(n) for n in range(10)], names
-            os.rename("tree/a", "tree/c")
-            subprocess.run(["rm", "-r", "tree"], check=True)
-        """,
-        "mappings": """
-        with open("mapped", "w+b") as file:
-            file.truncate(65536)
-            memory = mmap.mmap(file.fileno(), 65536)
-            while goes_on():
-                memory[rounds % 65536] = rounds % 251
-                memory.flush()
-                assert os.pread(file.fileno(), 1, rounds % 65536)[0] == rounds % 251
-        """,
-        "locks": """
-        with open("locked", "w") as file:
-            fcntl.lockf(file, fcntl.LOCK_EX)
-            code = ("import fcntl\\nfile = open('locked', 'r+')\\n"
-                    "fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)")
-            while goes_on():
-                other = subprocess.run([sys.executable, "-c", code], capture_output=True)
-                assert other.returncode == 1 and b"BlockingIOError" in other.stderr, other
-        """,
-        "unlinked": """
-        file = open("temporary", "w+b")
-        file.write(b"kept")
-        file.flush()
-        os.unlink("temporary")
-        while goes_on():
-            assert os.pread(file.fileno(), 9, 0) == b"kept"
-            os.pwrite(file.fileno(), b"kept", 0)
-        assert os.fstat(file.fileno()).st_nlink == 0
-        """,
-        "streams": """
-        for n in range(300): open(f"many/{n}", "w").close()
-        while goes_on():
-            with os.scandir("many") as entries:
-                assert len({entry.name for entry in entries}) == 300
-            assert len(os.listdir("many")) == 300
-        """,
-        "placeholders": """
-        expected = hashlib.sha256(bytes(range(250)) * 4000).hexdigest()
-        while goes_on():
-            assert hashlib.sha256(open("cloudy", "rb").read()).hexdigest() == expected
-            try:
-                os.setxattr("cloudy", "user.cloudfs.evict", b"1")
-            except OSError as error:
-                # The kernel tells of a close when it likes.
-                assert error.errno == errno.EBUSY
-        """,
-    ]
 
     @Test(arguments: ways)
     func `programs under way do not notice that workers die`(arguments: [String]) async throws {
@@ -178,31 +56,9 @@ struct SurvivalTests {
             try cloud.write("cloudy", pattern)
         }
         try await TestDrive.with(arguments, slots: 2, prepare: filling) { drive in
-            let beside = TestFolder(drive.folder + "/run")
-            var running: [(name: String, process: ChildProcess)] = []
-            for (name, body) in Self.programs.sorted(by: { $0.key < $1.key }) {
-                try beside.write("\(name).py", Self.program(name, body))
-                let process = try drive.start(
-                    "exec python3 \(drive.folder)/run/\(name).py",
-                    output: "\(drive.folder)/run/\(name).out"
-                )
-                running.append((name, process))
-            }
-            try await eventually("all have begun", within: .seconds(60)) {
-                running.allSatisfy { program in
-                    program.process.status != nil
-                        || access("\(drive.folder)/run/\(program.name).begun", F_OK) == 0
-                }
-            }
-            for _ in 1...4 { try await Self.killWorker(of: drive) }
-            try beside.write("stop", "")
-            for (name, process) in running {
-                let status = try await process.wait(within: .seconds(60))
-                #expect(
-                    status == 0,
-                    "\(name): \(Shell.text(of: "\(drive.folder)/run/\(name).out"))"
-                )
-            }
+            let programs = try await WorkingPrograms.start(in: drive)
+            for _ in 1...4 { try await drive.loseWorker() }
+            try await programs.finish()
             try await drive.drain()
             #expect(try await drive.run("cloudfs check").contains("nothing is wrong"))
             #expect(drive.mount.logText.matches(of: /another one takes over/).count == 4)
@@ -225,7 +81,7 @@ struct SurvivalTests {
                 output: "\(drive.folder)/run/commits.out"
             )
             for _ in 1...3 {
-                try await Self.killWorker(of: drive)
+                try await drive.loseWorker()
                 try await Task.sleep(for: .milliseconds(500))
             }
             let status = try await commits.wait(within: .seconds(120))
@@ -328,7 +184,7 @@ struct SurvivalTests {
                 echo other > "$DRIVE/file"
                 """
             )
-            try await Self.killWorker(of: drive)
+            try await drive.loseWorker()
             drive.mount.send(SIGTERM)
             #expect(try await drive.mount.wait(within: .seconds(25)) == 0)
             #expect(MountEntry.at(drive.path).map(\.type) == ["tmpfs"])
@@ -400,7 +256,7 @@ struct SurvivalTests {
                     sys.exit(error.errno)'
                 """
             )
-            for _ in 1...4 { try await Self.killWorker(of: drive) }
+            for _ in 1...4 { try await drive.loseWorker() }
             #expect(kill(try #require(drive.mount.worker), SIGKILL) == 0)
             #expect(try await drive.mount.wait() == 1)
             #expect(drive.mount.logText.contains("the 5th time in a minute; the drive ends"))
@@ -408,25 +264,6 @@ struct SurvivalTests {
             #expect(try await reader.wait(within: .seconds(10)) != 0)
             let number = try await holder.wait(within: .seconds(10))
             #expect([ENOTCONN, EIO, ECONNABORTED].contains(number))
-        }
-    }
-
-    @Test func `any command takes away a mount that has lost all of its processes`() async throws {
-        try await TestDrive.with(ending: .killed) { drive in
-            try await drive.run("echo text > file")
-            try await drive.mount.kill9()
-            try await eventually("the mount is dead") {
-                let result = try await Shell.run(["stat", "-f", drive.path])
-                return result.errors.contains("Transport endpoint")
-            }
-            let said = try await Shell.run(
-                [TestMount.binary("cloudfs"), "mounts"],
-                environment: drive.environment
-            )
-            #expect(said.errors.contains("had lost its daemon, and is detached"))
-            #expect(MountEntry.at(drive.path).isEmpty)
-            let again = try await drive.again()
-            #expect(try await again.text("file") == "text\n")
         }
     }
 

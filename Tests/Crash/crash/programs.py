@@ -14,7 +14,7 @@ from pathlib import Path
 
 from crash.drive import run
 from crash.tree import Failure, describe, walk
-from crash.work import Workload
+from crash.work import Workload, end
 
 
 class Database(Workload):
@@ -82,13 +82,7 @@ print(last)
         except BrokenPipeError:
             raise OSError("sqlite: " + process.stderr.read()[-600:]) from None
         finally:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout, process.stderr):
-                try:
-                    pipe.close()
-                except BrokenPipeError:
-                    pass
+            end(process)
 
     def interrupt(self) -> None:
         # It would go on asking a dead drive for ten seconds.

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from crash.tree import Failure, describe, is_mix, look
-from crash.work import Workload
+from crash.work import Workload, end
 
 # Stores into a mapping and flushes it with msync, one store for each line that it reads. In a
 # process of its own: a store into a file whose disk is away ends it by SIGBUS.
@@ -133,13 +133,7 @@ class Synced(Workload):
         except BrokenPipeError:
             raise OSError("msync: " + process.stderr.read()[-600:]) from None
         finally:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout, process.stderr):
-                try:
-                    pipe.close()
-                except BrokenPipeError:
-                    pass
+            end(process)
 
     @staticmethod
     def hear(process: "subprocess.Popen[str]", word: str) -> None:

@@ -13,6 +13,18 @@ from crash.tree import Failure, Stopped, Tree, read
 CONFLICT = "(conflicted copy"
 
 
+def end(process: "subprocess.Popen[str]") -> None:
+    """Ends a program that is talked to by pipes, whatever it has not read."""
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        try:
+            if pipe:
+                pipe.close()
+        except BrokenPipeError:
+            pass
+
+
 class Workload:
     """Something that goes on while the daemon is ended; `run` in a thread of its own."""
 
