@@ -245,7 +245,10 @@ final class OpenFile: Sendable {
         /// Notes a local change of content or times.
         mutating func didChange(at now: Timestamp) {
             modified = now
-            changed = now
+            // The kernel's clock may be ticks behind the one that told the last change.
+            let ahead = changed.since(now)
+            let isBehind = ahead >= .zero && ahead < .seconds(1)
+            changed = isBehind ? changed + .nanoseconds(1) : now
             hasUnsavedChange = true
             changeCount += 1
         }

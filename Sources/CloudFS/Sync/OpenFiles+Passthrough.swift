@@ -116,7 +116,7 @@ extension OpenFiles {
         guard facts.size != seen.size || facts.modified != seen.modified else { return }
         state.direct?.isUntouched = false
         state.didChange(at: facts.modified)
-        state.changed = max(facts.modified, facts.changed)
+        state.changed = max(state.changed, facts.changed)
         state.size = facts.size
     }
 

@@ -77,6 +77,28 @@ import Testing
         #expect(state.isInUse)
     }
 
+    /// The kernel tells times by a clock that may be ticks behind ours.
+    @Test func `what a program wrote itself shows as a later change than all before`() throws {
+        let fixture = try CatalogFixture()
+        let file = try fixture.files.acquire(try fixture.addFile("file"))
+        try file.state.withLock { state throws(CloudFSError) in
+            _ = try fixture.files.prepareToWrite(&state, file.id)
+            let content = try fixture.files.content(of: &state, file.id)
+            state.direct = OpenFile.DirectWriting(seen: try content.facts(), isUntouched: true)
+            let told = fixture.files.clocks.now() + .milliseconds(500)
+            state.changed = told
+            try content.write([1, 2, 3, 4][...], at: 0)
+            try fixture.files.observe(&state, file.id)
+            #expect(state.size == 4)
+            #expect(state.changed > told)
+            let observed = state.changed
+            try fixture.files.observe(&state, file.id)
+            #expect(state.changed == observed)
+            state.direct = nil
+        }
+        try fixture.files.release(file)
+    }
+
     @Test func `of two who let go of a file at once one stores its state`() async throws {
         let fixture = try CatalogFixture()
         let id = try fixture.addFile("file")
