@@ -119,6 +119,11 @@ int clinux_clone(int target, int source) { return ioctl(target, FICLONE, source)
 
 int clinux_syncfs(int descriptor) { return syncfs(descriptor); }
 
+int clinux_expect_written(int descriptor) {
+    // A range that no file has: there are no pages to wait for.
+    return sync_file_range(descriptor, (off64_t)1 << 62, 1, SYNC_FILE_RANGE_WAIT_BEFORE);
+}
+
 // As in <linux/fuse.h> since 6.9, which distributions with an older kernel's headers lack.
 struct backing_map {
     int32_t descriptor;

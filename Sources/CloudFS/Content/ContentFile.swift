@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Synchronization
 
 /// One file of the content store: an open descriptor of the bytes of one generation of an item.
 ///
@@ -162,33 +163,78 @@ final class ContentFile: Sendable {
         }
     }
 
+    // MARK: - Flushing
+
     /// Makes content and size survive a power failure.
-    func synchronize() throws(CloudFSError) {
-        guard fdatasync(descriptor) == 0 else { throw Self.failure("flush") }
-    }
+    ///
+    /// - Throws: What the disk says; `corrupt` if it lost bytes that were written before.
+    func synchronize() throws(CloudFSError) { try flush(by: fdatasync) }
 
     /// The same, and its times: of what is not clean they are told by the content file alone.
-    func synchronizeWithTimes() throws(CloudFSError) {
-        guard fsync(descriptor) == 0 else { throw Self.failure("flush") }
-    }
+    func synchronizeWithTimes() throws(CloudFSError) { try flush(by: fsync) }
 
-    /// A bit of the file's mode that means nothing else for a regular file.
-    private static let shown: mode_t = S_ISVTX
-
-    /// Notes in the file itself that the kernel lets programs at it: they may have mapped it, for
-    /// longer than anybody knows who keeps count.
-    func noteShown() throws(CloudFSError) {
-        guard fchmod(descriptor, S_IRUSR | S_IWUSR | Self.shown) == 0 else {
-            throw Self.failure("mark")
+    /// The system tells of bytes that it could not write once, and counts them as written then.
+    private func flush(by call: (Int32) -> Int32) throws(CloudFSError) {
+        var result: Int32
+        repeat { result = call(descriptor) } while result != 0 && errno == EINTR
+        guard result == 0 else {
+            let failure = Self.failure("flush")
+            // A disk that does not take the mark takes nothing else that would have this sent.
+            try? note(Self.torn)
+            throw failure
         }
+        guard try isTorn else { return }
+        throw CloudFSError(
+            .corrupt,
+            "the disk lost some of what was written; save the file anew, as with cp and mv"
+        )
     }
 
-    /// Whether programs may have mapped it.
-    var wasShown: Bool {
+    /// Looks, without a flush, whether the system could write what it began to write.
+    func requireWritten() throws(CloudFSError) { try flush(by: clinux_expect_written) }
+
+    // MARK: - Marks
+
+    // Bits of the file's mode that mean nothing else here: the file remembers them by itself.
+
+    /// Programs may have mapped it.
+    private static let shown: mode_t = S_ISVTX
+    /// The disk lost bytes of it.
+    private static let torn: mode_t = S_IXUSR
+
+    private var mode: mode_t {
         get throws(CloudFSError) {
             var status = stat()
             guard fstat(descriptor, &status) == 0 else { throw Self.failure("fstat") }
-            return status.st_mode & Self.shown != 0
+            return status.st_mode & 0o7777
+        }
+    }
+
+    /// Two descriptors of a file must not undo each other's marks.
+    private static let marking = Mutex(())
+
+    private func note(_ mark: mode_t) throws(CloudFSError) {
+        try Self.marking.withLock { _ throws(CloudFSError) in
+            guard fchmod(descriptor, try mode | mark) == 0 else { throw Self.failure("mark") }
+        }
+    }
+
+    /// Notes that the kernel lets programs at it: they may have mapped it, for longer than anybody
+    /// knows who keeps count.
+    func noteShown() throws(CloudFSError) { try note(Self.shown) }
+
+    /// Whether programs may have mapped it.
+    var wasShown: Bool { get throws(CloudFSError) { try mode & Self.shown != 0 } }
+
+    /// Whether a flush of it failed: which bytes came to the disk, nobody knows.
+    var isTorn: Bool { get throws(CloudFSError) { try mode & Self.torn != 0 } }
+
+    /// Notes that nothing is left of what was lost.
+    func noteEmptied() throws(CloudFSError) {
+        try Self.marking.withLock { _ throws(CloudFSError) in
+            let mode = try mode
+            guard mode & Self.torn != 0 else { return }
+            guard fchmod(descriptor, mode & ~Self.torn) == 0 else { throw Self.failure("mark") }
         }
     }
 

@@ -346,6 +346,8 @@ extension Filesystem {
             try files.save(&state, handle.file.id)
         }
         publishContent(of: handle.file, changedBy: handle.opener)
+        // Only who had it open meanwhile hears of all that failed, and a program by its close only.
+        try handle.file.state.withLock { $0.content }?.requireWritten()
     }
 
     func synchronize(_ handle: UInt64, dataOnly: Bool) throws(CloudFSError) {

@@ -108,7 +108,16 @@ extension Hydrator {
             state.plan?.isComplete == true ? state.content : nil
         }
         guard let content else { return false }
-        if content !== flushed { try content.synchronize() }
+        do throws(CloudFSError) {
+            if content === flushed {
+                try content.requireWritten()
+            } else {
+                try content.synchronize()
+            }
+        } catch {
+            if try content.isTorn { dropTorn(content, of: file) }
+            throw error
+        }
         try FaultPoint.hydrateFlushed.pass()
         // From then on programs write without asking who else does.
         return try file.change { state throws(CloudFSError) -> Bool in
@@ -128,5 +137,15 @@ extension Hydrator {
             try FaultPoint.hydrateStored.pass()
             return true
         }
+    }
+
+    /// Has those who read on fetch anew what the disk lost.
+    private func dropTorn(_ content: ContentFile, of file: OpenFile) {
+        let actions = file.change { state -> [HydrationPlan.Action] in
+            guard state.content === content else { return [] }
+            return files.dropTorn(&state, file.id)
+        }
+        perform(actions, on: file)
+        hub.publish([.content(file.id)])
     }
 }

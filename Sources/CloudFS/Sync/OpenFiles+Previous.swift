@@ -85,10 +85,13 @@ extension OpenFiles {
         }
     }
 
-    /// - Returns: Whether it is on the disk; one that is gone takes the place of nothing.
+    /// - Returns: Whether it is on the disk; one that is gone takes the place of nothing, nor does
+    ///   one of which the disk lost bytes.
     private func flush(_ name: ContentName) throws(CloudFSError) -> Bool {
         do throws(CloudFSError) {
-            try store.openToRead(name.item, generation: name.generation).synchronize()
+            let content = try store.openToRead(name.item, generation: name.generation)
+            if try content.isTorn { return false }
+            try content.synchronize()
             return true
         } catch  where error.code == .notFound {
             return false

@@ -141,6 +141,7 @@ extension OpenFiles {
             if size == 0 { try keepVersion(of: state, file.id) }
             try markDirty(&state, file.id)
             try content.truncate(to: size)
+            if size == 0 { try content.noteEmptied() }
             // Whether or not the catalog can be told, nothing is fetched over what is cut off.
             state.plan?.cut(to: size)
             let start = min(size, state.size)

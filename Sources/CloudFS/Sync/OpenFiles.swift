@@ -274,6 +274,11 @@ final class OpenFiles: Sendable {
             try observe(&state, file.id)
             try save(&state, file.id)
             try storeRanges(&state, file.id)
+            guard !state.isInUse, !state.isBeingFetched, try state.content?.isTorn == true else {
+                return
+            }
+            // Nobody waits for what would have to be woken.
+            _ = dropTorn(&state, file.id)
         }
     }
 
@@ -414,19 +419,6 @@ final class OpenFiles: Sendable {
             last = max(last + 1, now)
             return last
         }
-    }
-
-    /// Stores which ranges are here, after the bytes themselves were flushed.
-    func storeRanges(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
-        guard state.unstoredBytes > 0, let plan = state.plan, let content = state.content
-        else { return }
-        try content.synchronize()
-        let allocated = try content.facts().allocated
-        try catalog.write { writer in
-            try writer.setRanges(plan.present.ranges, of: id, localBytes: allocated)
-        }
-        state.storedRanges = plan.present
-        state.unstoredBytes = 0
     }
 }
 

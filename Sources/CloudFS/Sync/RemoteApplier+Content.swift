@@ -134,7 +134,13 @@ extension RemoteApplier {
             }
             guard let content else { return nil }
             // What agrees is called clean, and what it replaced can go: so it is on the disk first.
-            try content.synchronize()
+            do throws(CloudFSError) {
+                try content.synchronize()
+            } catch {
+                // Of these bytes nobody can say that they are the cloud's.
+                guard try content.isTorn else { throw error }
+                return nil
+            }
             return (try ContentDigest(of: content), count)
         }
         guard let local else { return nil }
