@@ -56,7 +56,9 @@ struct FlushTests {
         // A call that another thread's line interrupts has a second line, without its name and a
         // parenthesis.
         return Shell.text(of: trace).split(separator: "\n").map(String.init).filter {
+            // Who only waits for what is on its way, in a range that no file has, looks for errors.
             $0.contains(/\b(fsync|fdatasync|syncfs|sync|sync_file_range)\(/)
+                && !$0.contains("4611686018427387904, 1, SYNC_FILE_RANGE_WAIT_BEFORE)")
         }
     }
 

@@ -31,14 +31,15 @@ struct S3HostileMountTests {
 
         /// What a program is told, as Python calls it.
         var errors: String {
-            let code: String? =
+            let codes: [String] =
                 switch self {
-                case .redirect: "EINVAL"
-                case .stall, .cut: nil
-                case .bomb, .nested, .truncated, .tooLong, .noHTTP, .whole, .samePage: "EIO"
+                case .stall, .cut: []
+                // Of a read and of a listing.
+                case .redirect: ["EIO", "EINVAL"]
+                case .bomb, .nested, .truncated, .tooLong, .noHTTP, .whole, .samePage: ["EIO"]
                 }
             // Where all is tried again, time is over first, or the drive goes offline.
-            return (["ETIMEDOUT", "ENETUNREACH"] + [code].compactMap { $0 })
+            return (["ETIMEDOUT", "ENETUNREACH"] + codes)
                 .map { "errno.\($0)" }.joined(separator: ", ")
         }
     }

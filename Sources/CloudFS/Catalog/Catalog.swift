@@ -1,6 +1,5 @@
 import Dispatch
 import GRDB
-import Glibc
 import Synchronization
 
 /// The local database of a drive: every item, its three states, and what is still to be sent.
@@ -9,8 +8,7 @@ import Synchronization
 /// death of this process; it survives a power failure once `makeDurable` returned.
 final class Catalog: Sendable {
     private let connections: CatalogConnections
-    private let logPath: String
-    private let flushes = SharedRun()
+    private let flush: CatalogFlush
     /// Raised after a commit that leaves content to be flushed or unlinked beside everything else.
     let leftovers = Signal()
     /// Raised after a commit that queued something to be sent, or changed when it is.
@@ -36,7 +34,7 @@ final class Catalog: Sendable {
     ///
     /// - Throws: `corrupt` for a file that is no catalog or of a newer CloudFS; `diskFull`.
     init(path: String) throws(CloudFSError) {
-        logPath = path + "-wal"
+        flush = CatalogFlush(ofLog: path + "-wal")
         connections = try Self.converting("the catalog cannot be opened") {
             var configuration = Configuration()
             configuration.label = "cloudfs.catalog"
@@ -170,30 +168,14 @@ final class Catalog: Sendable {
     /// Commits are written to SQLite's log without a flush (`synchronous = NORMAL`); flushing the
     /// log makes all of them durable at once, for a tenth of the price of a FULL commit each.
     /// - Source: https://www.sqlite.org/pragma.html#pragma_synchronous
-    ///
-    /// Who comes while a flush runs shares the next one.
     func makeDurable() throws(CloudFSError) {
         try Self.converting("the catalog cannot be made durable") {
-            try flushes.run { try self.flushLog() }
+            try flush.run(alone: whileNobodyWrites)
         }
     }
 
-    private func flushLog() throws(CloudFSError) {
-        let descriptor = open(logPath, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            // No log: everything was moved into the database, and flushed there.
-            if errno == ENOENT { return }
-            throw Self.failure("the catalog's log cannot be opened", errno)
-        }
-        defer { Glibc.close(descriptor) }
-        guard fdatasync(descriptor) == 0 else {
-            throw Self.failure("the catalog's log cannot be flushed", errno)
-        }
-    }
-
-    private static func failure(_ what: String, _ number: Int32) -> CloudFSError {
-        let reason = String(cString: strerror(number))
-        return CloudFSError(.ofDisk(number) ?? .internalFailure, "\(what): \(reason)")
+    private func whileNobodyWrites(_ body: () throws -> Void) throws {
+        try connections.writer.inDatabase { _ in try body() }
     }
 
     /// Raised when there is much in the log; `moveLog` is to be called then.
@@ -219,7 +201,7 @@ final class Catalog: Sendable {
     private func moveLogAndRest() throws {
         guard try connections.moveLog() else { return }
         // SQLite flushes only a database that has everything.
-        try flushLog()
+        try flush.flush(alone: whileNobodyWrites)
         try reserve.flushDatabase()
         note(1, isLong: true)
         defer { note(-1, isLong: true) }
