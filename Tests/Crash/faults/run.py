@@ -302,6 +302,8 @@ class Run:
 
     def end_round(self) -> None:
         """Everything that was acknowledged is there, and what was refused works now."""
+        # What failed often is tried again within a minute, and at once for who asks.
+        self.ask("drain", {"timeoutSeconds": 0})
         for step in self.steps:
             self.patiently(step.check)
         self.save_torn()
