@@ -95,10 +95,7 @@ struct LostWritesTests {
                         assert error.errno in (errno.EIO, errno.ENOSPC), error
                     else:
                         raise AssertionError(f"the flush {turn} said that all is on the disk")
-                try:
-                    os.close(file)
-                except OSError as error:
-                    assert error.errno in (errno.EIO, errno.ENOSPC), error
+                fails(errno.EIO, os.close, file)
                 """
             )
             try await Self.empty(drive)

@@ -34,9 +34,8 @@ struct S3HostileMountTests {
             let codes: [String] =
                 switch self {
                 case .stall, .cut: []
-                // Of a read and of a listing.
-                case .redirect: ["EIO", "EINVAL"]
-                case .bomb, .nested, .truncated, .tooLong, .noHTTP, .whole, .samePage: ["EIO"]
+                case .bomb, .nested, .truncated, .tooLong, .redirect, .noHTTP, .whole, .samePage:
+                    ["EIO"]
                 }
             // Where all is tried again, time is over first, or the drive goes offline.
             return (["ETIMEDOUT", "ENETUNREACH"] + codes)

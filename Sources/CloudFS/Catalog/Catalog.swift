@@ -201,7 +201,7 @@ final class Catalog: Sendable {
     private func moveLogAndRest() throws {
         guard try connections.moveLog() else { return }
         // SQLite flushes only a database that has everything.
-        try flush.flush(alone: whileNobodyWrites)
+        try flush.run(alone: whileNobodyWrites)
         try reserve.flushDatabase()
         note(1, isLong: true)
         defer { note(-1, isLong: true) }

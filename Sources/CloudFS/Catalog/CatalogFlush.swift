@@ -26,22 +26,23 @@ final class CatalogFlush: Sendable {
         try runs.run { try self.flush(alone: alone) }
     }
 
-    /// The same at once.
-    func flush(alone: (() throws -> Void) throws -> Void) throws {
-        let log = open(path, O_RDWR | O_CLOEXEC)
+    /// One at a time: what one knows to be written another may have seen fail.
+    private func flush(alone: (() throws -> Void) throws -> Void) throws {
+        let isTorn = isTorn.load(ordering: .relaxed)
+        let log = open(path, (isTorn ? O_RDWR : O_RDONLY) | O_CLOEXEC)
         guard log >= 0 else {
             // No log: everything was moved into the database, and flushed there.
             if errno == ENOENT { return }
             throw Self.failure("opened", errno)
         }
         defer { close(log) }
-        if isTorn.load(ordering: .relaxed) { try alone { try Self.writeAnew(log) } }
+        if isTorn { try alone { try Self.writeAnew(log) } }
         guard fdatasync(log) == 0 else {
             let number = errno
-            isTorn.store(true, ordering: .relaxed)
+            self.isTorn.store(true, ordering: .relaxed)
             throw Self.failure("flushed", number)
         }
-        isTorn.store(false, ordering: .relaxed)
+        self.isTorn.store(false, ordering: .relaxed)
     }
 
     private static func writeAnew(_ log: Int32) throws(CloudFSError) {

@@ -178,9 +178,10 @@ final class ContentFile: Sendable {
         var result: Int32
         repeat { result = call(descriptor) } while result != 0 && errno == EINTR
         guard result == 0 else {
+            let isLoss = !Self.refusals.contains(errno)
             let failure = Self.failure("flush")
             // A disk that does not take the mark takes nothing else that would have this sent.
-            try? note(Self.torn)
+            if isLoss { try? note(Self.torn) }
             throw failure
         }
         guard try isTorn else { return }
@@ -189,6 +190,9 @@ final class ContentFile: Sendable {
             "the disk lost some of what was written; save the file anew, as with cp and mv"
         )
     }
+
+    /// What is said of the call itself, not of the bytes.
+    private static let refusals = [EBADF, EINVAL, ENOSYS, EOPNOTSUPP, EPERM, EROFS, ESPIPE]
 
     /// Looks, without a flush, whether the system could write what it began to write.
     func requireWritten() throws(CloudFSError) { try flush(by: clinux_expect_written) }

@@ -116,10 +116,7 @@ extension Filesystem {
         let modified = changes.modified?.moment(now)
         if let modified { try setModified(modified, of: id) }
         let accessed = changes.accessed?.moment(now)
-        files.live(id)?.state.withLock { state in
-            state.accessed = accessed ?? state.accessed
-            state.changed = max(state.changed, now)
-        }
+        if let accessed { files.live(id)?.state.withLock { $0.accessed = accessed } }
         let linked = try catalog.write { writer in
             let record = try writer.reader.existing(id)
             if accessed != nil { files.noteAccessSet(of: id) }

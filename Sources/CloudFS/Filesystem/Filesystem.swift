@@ -274,8 +274,9 @@ final class Filesystem: Sendable {
             try await withDeadline(limit, or: timeout) { try await self.feed.ensureListed(folder) }
         } catch let error as CloudFSError {
             // A folder that cannot be listed is never reported as empty or absent.
-            throw error.code == .notFound
-                ? CloudFSError(.offline, error.message, item: folder, cause: error) : error
+            let code = error.code == .notFound ? .offline : error.code.ofCloud
+            throw code == error.code
+                ? error : CloudFSError(code, error.message, item: folder, cause: error)
         } catch {
             throw CloudFSError(.cancelled, "waiting for a listing was interrupted", item: folder)
         }

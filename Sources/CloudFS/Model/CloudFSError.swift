@@ -84,6 +84,10 @@ extension CloudFSError.Code {
         }
     }
 
+    /// What a program hears that asks for something of the cloud: a request that the cloud did not
+    /// understand was the drive's, and nothing is wrong with the program's.
+    var ofCloud: Self { self == .invalidArgument ? .corrupt : self }
+
     /// What a failure of the local disk is, if it is one that a person can mend.
     ///
     /// Every call on content and on the catalog says the same then, and so does each program.

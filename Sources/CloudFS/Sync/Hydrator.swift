@@ -181,10 +181,7 @@ final class Hydrator: Sendable {
         case .timedOut: CloudFSError(code, "the cloud did not send the bytes in time", item: id)
         case .remoteChanged: CloudFSError(code, "this version is gone from the cloud", item: id)
         case .offline: CloudFSError(code, "the cloud cannot be reached", item: id)
-        // It is the drive's request that the cloud did not understand, not the program's.
-        case .invalidArgument:
-            CloudFSError(.corrupt, "the cloud does not give the bytes out", item: id)
-        default: CloudFSError(code, "the bytes could not be fetched", item: id)
+        default: CloudFSError(code.ofCloud, "the bytes could not be fetched", item: id)
         }
     }
 

@@ -141,12 +141,12 @@ extension OpenFiles {
             if size == 0 { try keepVersion(of: state, file.id) }
             try markDirty(&state, file.id)
             try content.truncate(to: size)
-            if size == 0 { try content.noteEmptied() }
             // Whether or not the catalog can be told, nothing is fetched over what is cut off.
             state.plan?.cut(to: size)
             let start = min(size, state.size)
             state.didChange(at: clocks.now())
             state.size = size
+            if size == 0 { try content.noteEmptied() }
             try save(&state, file.id)
             // From the old end on where that is nearer: an earlier cut may not be stored.
             try storeLocal(start..<Int64.max, state: &state, file.id)

@@ -63,3 +63,18 @@ struct CatalogFixture {
         )
     }
 }
+
+extension OpenFiles {
+    /// Writes from the beginning of a file, as a program does.
+    func write(_ bytes: [UInt8], to file: OpenFile) throws {
+        _ = try write(
+            file,
+            at: { _ in 0 },
+            count: bytes.count,
+            receive: { content, offset, count throws(CloudFSError) in
+                try content.write(bytes[...], at: offset)
+                return count
+            }
+        )
+    }
+}

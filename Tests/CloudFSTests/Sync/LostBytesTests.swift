@@ -24,15 +24,7 @@ import Testing
 
     private func written() throws -> OpenFile {
         let file = try files.acquire(try fixture.addFile("file"))
-        _ = try files.write(
-            file,
-            at: { _ in 0 },
-            count: 4,
-            receive: { content, offset, count throws(CloudFSError) in
-                try content.write([1, 2, 3, 4][...], at: offset)
-                return count
-            }
-        )
+        try files.write([1, 2, 3, 4], to: file)
         return file
     }
 

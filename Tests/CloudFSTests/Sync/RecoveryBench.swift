@@ -28,16 +28,7 @@ struct RecoveryBench {
     func write(_ text: String, to id: ItemID, emptying: Bool = false) throws {
         let file = try files.acquire(id)
         if emptying { _ = try files.truncate(file, to: 0) }
-        let bytes = Array(text.utf8)
-        _ = try files.write(
-            file,
-            at: { _ in 0 },
-            count: bytes.count,
-            receive: { content, offset, count throws(CloudFSError) in
-                try content.write(bytes[...], at: offset)
-                return count
-            }
-        )
+        try files.write(Array(text.utf8), to: file)
         try files.release(file)
     }
 

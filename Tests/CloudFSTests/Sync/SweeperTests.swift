@@ -79,15 +79,7 @@ import Testing
     /// Writes to a file, and lets go of it, which cannot be stored.
     private func leaveUnsettled(in files: OpenFiles) throws -> ItemID {
         let file = try files.acquire(try fixture.addFile("unsettled"))
-        _ = try files.write(
-            file,
-            at: { _ in 0 },
-            count: 4,
-            receive: { content, offset, count throws(CloudFSError) in
-                try content.write([1, 2, 3, 4][...], at: offset)
-                return count
-            }
-        )
+        try files.write([1, 2, 3, 4], to: file)
         #expect(throws: CloudFSError.self) { try files.release(file) }
         return file.id
     }
