@@ -76,8 +76,9 @@ int clinux_clone(int target, int source);
 
 /// syncfs(2), which the headers declare for GNU sources only.
 int clinux_syncfs(int descriptor);
+
 /// Looks whether the system failed to write back what was written to a file, since it was opened
-/// or that was last told of; waits for nothing. 0, also where that cannot be told, or -1 with errno.
+/// or that was last told of; waits for nothing. 0, also where nobody can tell, or -1 with errno.
 int clinux_expect_written(int descriptor);
 
 /// FUSE_DEV_IOC_BACKING_OPEN: lets the kernel use `descriptor` for a file of the mount behind

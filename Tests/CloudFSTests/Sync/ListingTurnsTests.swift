@@ -14,7 +14,9 @@ struct ListingTurnsTests {
         let catalog = drive.filesystem.catalog
         let folder = try #require(try catalog.read { try $0.item(at: [Array("many".utf8)])?.id })
         let steps = Steps()
-        let writing = Task.detached {
+        // It blocks its thread from the beginning to the end, of which tasks have two.
+        let pool = BlockingPool(name: "writer", width: 1)
+        async let writing: Void = pool.run {
             while !steps.areAll {
                 // Nothing is changed, but a turn is needed.
                 let known = try catalog.write { writer in
@@ -26,7 +28,7 @@ struct ListingTurnsTests {
         defer { steps.end() }
         try await drive.filesystem.ensureListed(folder, within: .seconds(30))
         steps.end()
-        try await writing.value
+        try await writing
         let (record, children) = try catalog.read { reader in
             (try reader.existing(folder), try reader.children(of: folder, after: 0, limit: .max))
         }
