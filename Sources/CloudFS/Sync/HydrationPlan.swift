@@ -48,6 +48,9 @@ struct HydrationPlan: Sendable {
         /// The request has delivered all that it will.
         case requestEnded(RequestID)
         case requestFailed(RequestID, CloudFSError.Code)
+        /// There is no room for what a request still owes, and nobody waited for that when it was
+        /// given up: who does by now is served by another one, for which more room is made.
+        case requestGivenUp(RequestID, CloudFSError.Code)
         /// A program wrote `range`; what the cloud has there is no longer wanted.
         case localWrite(Range<Int64>)
         /// The file was cut here: behind it the base is zeros, whatever the cloud has.
@@ -203,6 +206,8 @@ struct HydrationPlan: Sendable {
             ended(request, failure: .corrupt, now: now, &actions)
         case .requestFailed(let request, let code):
             ended(request, failure: code, now: now, &actions)
+        case .requestGivenUp(let request, let code):
+            giveUp(request, failure: code, now: now)
         case .localWrite(let range):
             present.insert(range.clamped(to: 0..<size))
         case .truncated(let length):
@@ -318,15 +323,8 @@ extension HydrationPlan {
         now: Duration,
         _ actions: inout [Action]
     ) {
-        guard let index = requests.firstIndex(where: { $0.id == id }) else { return }
-        let owed = requests.remove(at: index).outstanding
+        guard let owed = giveUp(id, failure: failure, now: now) else { return }
         let missing = present.missing(in: owed)
-        guard !missing.isEmpty else { return }
-        lastFailure = failure
-        failuresInARow += 1
-        let pause = min(60, 1 << min(failuresInARow - 1, 6))
-        guessesPausedUntil = now + .seconds(pause)
-        for index in streams.indices { streams[index].aheadEnd = streams[index].next }
         let failed = waiters.filter { waiter in
             missing.contains { $0.overlaps(waiter.range) }
         }
@@ -335,6 +333,26 @@ extension HydrationPlan {
         failures.append(Failure(range: owed, code: failure, until: now + settings.failureMemory))
         waiters.removeAll { waiter in failed.contains { $0.id == waiter.id } }
         for waiter in failed { cancelReads(for: waiter, &actions) }
+    }
+
+    /// Takes a request off that has not delivered all; guesses rest.
+    ///
+    /// - Returns: What it still owed, unless all of that is here.
+    @discardableResult
+    private mutating func giveUp(
+        _ id: RequestID,
+        failure: CloudFSError.Code,
+        now: Duration
+    ) -> Range<Int64>? {
+        guard let index = requests.firstIndex(where: { $0.id == id }) else { return nil }
+        let owed = requests.remove(at: index).outstanding
+        guard !present.missing(in: owed).isEmpty else { return nil }
+        lastFailure = failure
+        failuresInARow += 1
+        let pause = min(60, 1 << min(failuresInARow - 1, 6))
+        guessesPausedUntil = now + .seconds(pause)
+        for index in streams.indices { streams[index].aheadEnd = streams[index].next }
+        return owed
     }
 
     private mutating func abandon(_ id: WaiterID, _ actions: inout [Action]) {

@@ -13,6 +13,24 @@ extension Hydrator {
         /// The same bytes are had under another name or with other tokens by now: what was waited
         /// for until that was found does not count.
         case elsewhere
+        /// There is no room, and nobody waits for the bytes.
+        case unwanted
+    }
+
+    /// Why a fetch has not delivered all.
+    struct FetchFailure {
+        var error: CloudFSError
+        /// Whether nobody waited for the rest when it was given up.
+        var isUnwanted: Bool
+
+        /// What the plan is told.
+        func event(of request: HydrationPlan.RequestID) -> HydrationPlan.Event {
+            switch error.code {
+            case .remoteChanged, .notFound: .remoteChanged
+            case let code where isUnwanted: .requestGivenUp(request, code)
+            case let code: .requestFailed(request, code)
+            }
+        }
     }
 
     func chance(

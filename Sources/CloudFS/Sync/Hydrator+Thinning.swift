@@ -39,12 +39,12 @@ extension Hydrator {
     /// For what nobody waits for, no reader is deprived; for who waits, what others read ahead goes
     /// too, and they may let go of more in a moment.
     ///
-    /// - Returns: Whether it is worth another try.
+    /// - Returns: Whether another try may do better.
     func makeRoom(
         for request: HydrationPlan.RequestID,
         _ range: Range<Int64>,
         of file: OpenFile
-    ) async -> Bool {
+    ) async -> Chance {
         do throws(CloudFSError) {
             return try await blocking {
                 let byteCount = Int64(range.count)
@@ -54,11 +54,12 @@ extension Hydrator {
                 if lack > 0, isAwaited {
                     _ = try self.thin(by: lack + Self.slack, sparing: .least)
                 }
-                return isAwaited || lack < byteCount || self.evictor.hasJustDropped
+                let isWorthATry = isAwaited || lack < byteCount || self.evictor.hasJustDropped
+                return isWorthATry ? .later : .unwanted
             }
         } catch {
             logger.error("no room could be made", metadata: ["error": "\(error)"])
-            return false
+            return .none
         }
     }
 

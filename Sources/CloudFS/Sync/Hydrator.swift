@@ -210,7 +210,7 @@ final class Hydrator: Sendable {
         _ generation: Int64,
         of file: OpenFile,
         from known: Origin?
-    ) async -> CloudFSError? {
+    ) async -> FetchFailure? {
         let reached = ReachedOffset(range.lowerBound)
         let patience = min(Self.patience, files.hydration.settings.stallTimeout)
         var (end, failedAt) = (files.clocks.elapsed() + patience, range.lowerBound)
@@ -236,7 +236,7 @@ final class Hydrator: Sendable {
             } catch {
                 let outlook =
                     if error.isLackOfRoom {
-                        await makeRoom(for: request, rest, of: file) ? Chance.later : .none
+                        await makeRoom(for: request, rest, of: file)
                     } else {
                         await chance(after: error, file, origin)
                     }
@@ -246,14 +246,15 @@ final class Hydrator: Sendable {
                     (end, failedAt) = (files.clocks.elapsed() + patience, offset)
                     delay = .milliseconds(50)
                 }
-                guard outlook != .none, !Task.isCancelled,
+                guard outlook != .none, outlook != .unwanted, !Task.isCancelled,
                     files.clocks.elapsed() + delay < end
-                else { return error }
+                else { return FetchFailure(error: error, isUnwanted: outlook == .unwanted) }
             }
             do {
                 try await Task.sleep(for: delay)
             } catch {
-                return CloudFSError(.cancelled, "the fetch was ended", item: file.id)
+                let ended = CloudFSError(.cancelled, "the fetch was ended", item: file.id)
+                return FetchFailure(error: ended, isUnwanted: false)
             }
             delay = min(delay * 2, .seconds(1))
         }
@@ -345,23 +346,20 @@ final class Hydrator: Sendable {
     private func finish(
         _ request: HydrationPlan.RequestID,
         _ generation: Int64,
-        failure: CloudFSError?,
+        failure: FetchFailure?,
         on file: OpenFile
     ) {
-        let isGone = failure?.code == .remoteChanged || failure?.code == .notFound
         let actions = file.state.withLock { state -> [HydrationPlan.Action] in
             state.fetches[request] = nil
             guard state.generation == generation else { return [] }
-            let event: HydrationPlan.Event =
-                failure.map { isGone ? .remoteChanged : .requestFailed(request, $0.code) }
-                ?? .requestEnded(request)
+            let event = failure?.event(of: request) ?? .requestEnded(request)
             return files.handle(event, &state, files.clocks.elapsed())
         }
         perform(actions, on: file)
-        if let failure, failure.code != .cancelled {
+        if let error = failure?.error, error.code != .cancelled {
             logger.debug(
                 "a fetch failed",
-                metadata: ["item.id": "\(file.id)", "error": "\(failure)"]
+                metadata: ["item.id": "\(file.id)", "error": "\(error)"]
             )
         }
     }

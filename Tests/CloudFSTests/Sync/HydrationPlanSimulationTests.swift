@@ -81,7 +81,10 @@ import Testing
             let id = running[index].id
             if failing && random.below(8) == 0 {
                 running.remove(at: index)
-                send(.requestFailed(id, .offline))
+                let waiters = Set(waiting.keys)
+                let isGivenUp = random.below(2) == 0
+                send(isGivenUp ? .requestGivenUp(id, .diskFull) : .requestFailed(id, .offline))
+                if isGivenUp { #expect(Set(waiting.keys) == waiters, note) }
                 return
             }
             let position = running[index].position

@@ -53,6 +53,24 @@ private let gib: Int64 = 1 << 30
         #expect(harness.succeeded(waiter))
     }
 
+    @Test func `who waits for bytes of a guess given up for want of room gets them`() throws {
+        var harness = HydrationPlanHarness(size: 100 * mib)
+        harness.send(.completeAll(forced: true))
+        let guess = try harness.request(at: 0)
+        let waiter = harness.read(0..<4096)
+        #expect(harness.fetched.count == harness.running.count)
+        harness.running[guess] = nil
+        harness.send(.requestGivenUp(guess, .diskFull))
+        #expect(harness.woken[waiter] == nil)
+
+        let own = try harness.request(at: 0)
+        #expect(harness.plan.isAwaited(own))
+        #expect(harness.running[own] == 0..<4096)
+        harness.running[own] = nil
+        harness.send(.requestFailed(own, .diskFull))
+        #expect(harness.failure(waiter) == .diskFull)
+    }
+
     @Test func `guesses rest after failures, longer each time, and go on by themselves`() throws {
         var harness = HydrationPlanHarness(size: 4 * mib)
         harness.send(.completeAll(forced: true))
