@@ -381,7 +381,7 @@ extension CatalogWriter {
             try setDocument(bequest.document, of: id)
         }
         try touch(id, at: now)
-        try markMetadataChanged(id, .all, notBefore: now)
+        try markMetadataChanged(id, [.permissions, .modified], notBefore: now)
         try execute("DELETE FROM bequest WHERE id = ?", [bequest.id])
         return true
     }

@@ -328,31 +328,59 @@ extension CatalogWriter {
             record.item.kind == .folder || (record.hasChangedContent && !isSame)
         let unsent = record.unsentFields
         guard !record.hasChangedMetadata else {
+            var taken = shown
+            let told: UnsentFields = remote.isSketch ? [] : .all.subtracting(unsent)
             // Sent with these bytes, the time of older ones would make them pass for those.
-            let takesTime =
-                isReplaced || !(unsent.contains(.modified) || keepsTime || remote.isSketch)
-            let takesMode = !(unsent.contains(.permissions) || remote.isSketch)
-            let time = takesTime ? remote.metadata.modified : shown.modified
-            let mode =
-                takesMode
-                ? remote.metadata.permissions | shown.permissions & ~0o777 : shown.permissions
-            let isOther = isReplaced || time != shown.modified || mode != shown.permissions
-            if isOther { try setMetadata(of: id, permissions: mode, modified: time, at: now) }
+            if isReplaced || told.contains(.modified) && !keepsTime {
+                taken.modified = remote.metadata.modified
+            }
+            if told.contains(.permissions) {
+                taken.permissions = remote.metadata.permissions | shown.permissions & ~0o777
+            }
+            if told.contains(.owner) { taken.takeOwner(of: remote.metadata) }
+            let isOther = isReplaced || taken != shown
+            if isOther { try setMetadata(of: id, to: taken, at: now) }
             return try mergeAttributes(of: remote, for: id) || isOther
         }
         let modified = keepsTime ? shown.modified : remote.metadata.modified
         // No cloud has more than these bits. A folder keeps its own; what is somebody else's file
         // by now must not.
         let kept = record.item.kind == .folder ? shown.permissions & 0o7000 : 0
-        let permissions = remote.metadata.permissions | kept
+        var taken = shown
+        taken.takeOwner(of: remote.metadata)
+        (taken.permissions, taken.modified) = (remote.metadata.permissions | kept, modified)
         let known = try reader.attributes(of: id)
         let attributes = remote.areAttributesKnown ? remote.attributes : known
-        if permissions == shown.permissions, modified == shown.modified, attributes == known {
-            return false
-        }
-        try setMetadata(of: id, permissions: permissions, modified: modified, at: now)
+        guard taken != shown || attributes != known else { return false }
+        try setMetadata(of: id, to: taken, at: now)
         try replaceAttributes(with: attributes, of: id)
         return true
+    }
+
+    /// Forgets whom items belong to in the cloud.
+    func hideOwnersOfCloud() throws {
+        try execute(
+            """
+            UPDATE item SET user_id = ?, group_id = ?
+            WHERE unsent_fields & ? = 0 AND id IN (SELECT item FROM base)
+            """,
+            [ItemMetadata.keptID, ItemMetadata.keptID, UnsentFields.owner.rawValue]
+        )
+    }
+
+    private func setMetadata(
+        of id: ItemID,
+        to metadata: ItemMetadata,
+        at now: Timestamp
+    ) throws {
+        try setMetadata(
+            of: id,
+            permissions: metadata.permissions,
+            userID: metadata.userID,
+            groupID: metadata.groupID,
+            modified: metadata.modified,
+            at: now
+        )
     }
 
     func setSize(_ size: Int64, of id: ItemID) throws {

@@ -59,6 +59,9 @@ enum CatalogSchema {
         migrator.registerMigration("16") { database in
             try database.execute(sql: sixteenth)
         }
+        migrator.registerMigration("17") { database in
+            try database.execute(sql: seventeenth)
+        }
         return migrator
     }
 
@@ -349,5 +352,10 @@ enum CatalogSchema {
     private static let sixteenth = """
         ALTER TABLE item ADD COLUMN unsent_fields INTEGER NOT NULL DEFAULT 0;
         UPDATE item SET unsent_fields = 3 WHERE metadata_changed = 1;
+        """
+
+    /// Nor was whether owners are.
+    private static let seventeenth = """
+        UPDATE item SET unsent_fields = unsent_fields | 4 WHERE metadata_changed = 1;
         """
 }

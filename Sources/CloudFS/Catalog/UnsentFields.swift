@@ -7,5 +7,6 @@ struct UnsentFields: OptionSet, Sendable, Equatable {
 
     static let permissions = UnsentFields(rawValue: 1 << 0)
     static let modified = UnsentFields(rawValue: 1 << 1)
-    static let all: UnsentFields = [.permissions, .modified]
+    static let owner = UnsentFields(rawValue: 1 << 2)
+    static let all: UnsentFields = [.permissions, .modified, .owner]
 }

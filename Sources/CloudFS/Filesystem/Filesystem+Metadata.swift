@@ -135,6 +135,7 @@ extension Filesystem {
             if record.item.kind.isSynced, id != .root, !isOnlyAccess {
                 var fields: UnsentFields = modified == nil ? [] : .modified
                 if changes.permissions != nil { fields.insert(.permissions) }
+                if changes.userID != nil || changes.groupID != nil { fields.insert(.owner) }
                 try writer.markMetadataChanged(id, fields, notBefore: notBefore)
             }
             return try Self.linked(id, writer.reader)
@@ -235,8 +236,8 @@ extension AttributeChanges {
     func keepsOwnership(of item: Item) -> Bool {
         let own = item.metadata
         return (permissions(of: item) ?? own.permissions) == own.permissions
-            && (userID ?? own.userID) == own.userID
-            && (groupID ?? own.groupID) == own.groupID
+            && (userID ?? own.shownUserID) == own.shownUserID
+            && (groupID ?? own.shownGroupID) == own.shownGroupID
     }
 
     var changesMetadata: Bool {

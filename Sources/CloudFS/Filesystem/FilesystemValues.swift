@@ -1,3 +1,5 @@
+import Glibc
+
 /// Who makes a request, as the kernel tells it.
 struct Caller: Sendable {
     var userID: UInt32
@@ -138,4 +140,12 @@ struct FilesystemStatistics: Sendable {
     var availableBytes: Int64
     var totalItems: Int64
     var freeItems: Int64
+}
+
+extension ItemMetadata {
+    /// Who mounts the drive, and owns what is not said to be anybody else's.
+    static let mounter = (userID: geteuid(), groupID: getegid())
+
+    var shownUserID: UInt32 { userID == Self.keptID ? Self.mounter.userID : userID }
+    var shownGroupID: UInt32 { groupID == Self.keptID ? Self.mounter.groupID : groupID }
 }

@@ -21,6 +21,8 @@ public struct ItemMetadata: Hashable, Sendable {
     public var modified: Timestamp
 
     /// In place of a user or group id: whoever owns the item in the cloud keeps it.
+    ///
+    /// From the cloud: it does not tell. Then the item is shown as whoever's mounts the drive.
     public static let keptID = UInt32.max
 
     public init(permissions: UInt16, userID: UInt32, groupID: UInt32, modified: Timestamp) {
@@ -28,6 +30,23 @@ public struct ItemMetadata: Hashable, Sendable {
         self.userID = userID
         self.groupID = groupID
         self.modified = modified
+    }
+
+    /// Leaves the owners as they are in the cloud.
+    mutating func hideOwner() {
+        (userID, groupID) = (Self.keptID, Self.keptID)
+    }
+
+    /// Takes over the owners that the other tells.
+    mutating func takeOwner(of other: ItemMetadata) {
+        if other.userID != Self.keptID { userID = other.userID }
+        if other.groupID != Self.keptID { groupID = other.groupID }
+    }
+
+    /// Takes over the owners that are not told.
+    mutating func fillOwner(from other: ItemMetadata) {
+        if userID == Self.keptID { userID = other.userID }
+        if groupID == Self.keptID { groupID = other.groupID }
     }
 
     /// Whether Linux takes mode bits away from a file when somebody without privileges changes it.

@@ -37,9 +37,6 @@ extension DriveParts {
         }
     }
 
-    /// The container's row, made with the root folder at the first mount.
-    ///
-    /// - Throws: `invalidArgument` if the state directory belongs to another container.
     /// What was held back is looked at again where other names are ignored than at the last start.
     static func noteIgnored(_ patterns: [String], in catalog: Catalog) throws(CloudFSError) {
         let text = patterns.joined(separator: "\n")
@@ -50,6 +47,21 @@ extension DriveParts {
         }
     }
 
+    /// Whose everything is that the cloud has: nobody else's any more, where owners were shown as
+    /// there and are not now.
+    static func noteOwners(areShown: Bool, in catalog: Catalog) throws(CloudFSError) {
+        let text = areShown ? "cloud" : "mounter"
+        let known = try catalog.read { try $0.setting("owners") }
+        guard known != text else { return }
+        try catalog.write { writer in
+            if known != nil, !areShown { try writer.hideOwnersOfCloud() }
+            try writer.setSetting("owners", to: text)
+        }
+    }
+
+    /// The container's row, made with the root folder at the first mount.
+    ///
+    /// - Throws: `invalidArgument` if the state directory belongs to another container.
     static func container(
         _ url: String,
         in catalog: Catalog,

@@ -49,6 +49,7 @@ extension DriveParts {
         )
         var settings = S3ProviderSettings()
         settings.deviceName = configuration.deviceName
+        settings.tellsOwners = configuration.remoteIDs
         settings.pollInterval = options.pollInterval
         settings.idlePollInterval = max(options.pollInterval, options.idlePollInterval)
         settings.idleAfter = options.idleAfter

@@ -77,7 +77,8 @@ final class DriveParts: Sendable {
             } else {
                 try Self.provider(configuration, first.url, catalog, logger)
             }
-        let provider = AttributeSidecars(plain, logger: logger)
+        let whole = AttributeSidecars(plain, logger: logger)
+        let provider: any CloudProvider = configuration.remoteIDs ? whole : HiddenOwners(whole)
         let hub = ChangeHub()
         let connection = Connection(clocks: clocks)
         let news = Newsroom()
@@ -132,10 +133,7 @@ final class DriveParts: Sendable {
             hydrator: hydrator,
             packages: packages,
             coordinator: coordinator,
-            options: RemoteApplier.Options(
-                deviceName: configuration.deviceName,
-                owner: configuration.remoteIDs ? nil : (geteuid(), getegid())
-            ),
+            deviceName: configuration.deviceName,
             logger: logger
         )
         let downloader = Downloader(
@@ -152,6 +150,7 @@ final class DriveParts: Sendable {
             logger: logger
         ) { news.connected() }
         try Self.noteIgnored(configuration.ignore, in: catalog)
+        try Self.noteOwners(areShown: configuration.remoteIDs, in: catalog)
         let patterns = IgnorePatterns(configuration.ignore)
         let isIgnored: @Sendable (ItemName, Bool) -> Bool = {
             patterns.ignores([$0], isFolder: $1)

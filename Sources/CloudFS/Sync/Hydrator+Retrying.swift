@@ -13,8 +13,13 @@ extension Hydrator {
         /// The same bytes are had under another name or with other tokens by now: what was waited
         /// for until that was found does not count.
         case elsewhere
-        /// There is no room, and nobody waits for the bytes.
-        case unwanted
+    }
+
+    /// What is to be expected of another try.
+    struct Outlook {
+        var chance: Chance
+        /// Whether somebody waits for the bytes; only asked where there is no room for them.
+        var isAwaited = true
     }
 
     /// Why a fetch has not delivered all.

@@ -38,13 +38,22 @@ extension Hydrator {
     ///
     /// For what nobody waits for, no reader is deprived; for who waits, what others read ahead goes
     /// too, and they may let go of more in a moment.
-    ///
-    /// - Returns: Whether another try may do better.
-    func makeRoom(
+    func outlookForRoom(
         for request: HydrationPlan.RequestID,
         _ range: Range<Int64>,
         of file: OpenFile
-    ) async -> Chance {
+    ) async -> Outlook {
+        let hasMadeRoom = await makeRoom(for: request, range, of: file)
+        let isAwaited = file.state.withLock { $0.plan?.isAwaited(request) == true }
+        return Outlook(chance: hasMadeRoom || isAwaited ? .later : .none, isAwaited: isAwaited)
+    }
+
+    /// - Returns: Whether there may be some, now or in a moment.
+    private func makeRoom(
+        for request: HydrationPlan.RequestID,
+        _ range: Range<Int64>,
+        of file: OpenFile
+    ) async -> Bool {
         do throws(CloudFSError) {
             return try await blocking {
                 let byteCount = Int64(range.count)
@@ -54,12 +63,11 @@ extension Hydrator {
                 if lack > 0, isAwaited {
                     _ = try self.thin(by: lack + Self.slack, sparing: .least)
                 }
-                let isWorthATry = isAwaited || lack < byteCount || self.evictor.hasJustDropped
-                return isWorthATry ? .later : .unwanted
+                return lack < byteCount || self.evictor.hasJustDropped
             }
         } catch {
             logger.error("no room could be made", metadata: ["error": "\(error)"])
-            return .none
+            return false
         }
     }
 

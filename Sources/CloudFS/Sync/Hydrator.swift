@@ -216,6 +216,7 @@ final class Hydrator: Sendable {
         var (end, failedAt) = (files.clocks.elapsed() + patience, range.lowerBound)
         var delay = Duration.milliseconds(50)
         var (origin, next) = (known, known)
+        var hasWaiter = false
         while true {
             let rest = reached.offset.withLock { $0 }..<range.upperBound
             guard !rest.isEmpty else { return nil }
@@ -236,19 +237,24 @@ final class Hydrator: Sendable {
             } catch {
                 let outlook =
                     if error.isLackOfRoom {
-                        await makeRoom(for: request, rest, of: file)
+                        await outlookForRoom(for: request, rest, of: file)
                     } else {
-                        await chance(after: error, file, origin)
+                        Outlook(chance: await chance(after: error, file, origin))
                     }
-                if outlook == .elsewhere { end = files.clocks.elapsed() + patience }
+                // Who begins to wait for what nobody did has all the time that others have.
+                let isFirst = error.isLackOfRoom && outlook.isAwaited && !hasWaiter
+                hasWaiter = hasWaiter || isFirst
+                if outlook.chance == .elsewhere || isFirst {
+                    end = files.clocks.elapsed() + patience
+                }
                 let offset = reached.offset.withLock { $0 }
                 if offset > failedAt {
                     (end, failedAt) = (files.clocks.elapsed() + patience, offset)
                     delay = .milliseconds(50)
                 }
-                guard outlook != .none, outlook != .unwanted, !Task.isCancelled,
+                guard outlook.chance != .none, !Task.isCancelled,
                     files.clocks.elapsed() + delay < end
-                else { return FetchFailure(error: error, isUnwanted: outlook == .unwanted) }
+                else { return FetchFailure(error: error, isUnwanted: !outlook.isAwaited) }
             }
             do {
                 try await Task.sleep(for: delay)

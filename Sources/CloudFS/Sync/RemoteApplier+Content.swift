@@ -21,9 +21,7 @@ extension RemoteApplier {
     ) throws -> ItemID {
         // Two objects with one document id are a copy: the second is a document of its own.
         let isKnown = try writer.reader.holder(of: remote.documentID) != nil
-        var metadata = remote.metadata
-        if let owner = options.owner { (metadata.userID, metadata.groupID) = owner }
-        var new = NewItem(container: container, kind: remote.kind, metadata: metadata)
+        var new = NewItem(container: container, kind: remote.kind, metadata: remote.metadata)
         new.documentID = isKnown ? nil : remote.documentID
         new.size = remote.kind == .file ? remote.size : Int64(remote.linkTarget?.count ?? 0)
         new.linkTarget = remote.linkTarget

@@ -177,7 +177,11 @@ extension RemoteItem {
         if kind != sketch.kind || documentID != sketch.documentID || !attributes.isEmpty {
             return true
         }
-        // The time of a folder is nobody's; that of a file may be rounded. Owners come with modes.
+        let told = metadata
+        if told.userID != sketch.metadata.userID || told.groupID != sketch.metadata.groupID {
+            return true
+        }
+        // The time of a folder is nobody's; that of a file may be rounded.
         let isOld =
             kind == .folder || metadata.modified.seconds == sketch.metadata.modified.seconds
         return !isOld || metadata.permissions != sketch.metadata.permissions

@@ -11,7 +11,7 @@ extension RemoteApplier {
         while true {
             let candidate = try ConflictNaming.name(
                 for: plain,
-                device: options.deviceName,
+                device: deviceName,
                 at: files.clocks.now(),
                 number: number
             )

@@ -15,7 +15,8 @@ final class RemoteApplier: Sendable {
     let hydrator: Hydrator
     let packages: Packages
     let coordinator: Coordinator
-    let options: Options
+    /// Names conflict versions made here.
+    let deviceName: String
     let logger: Logger
     let precedence: Precedence
     /// Stores what comparisons found, one page after the other: who stores something for a program
@@ -27,13 +28,6 @@ final class RemoteApplier: Sendable {
     let detailsLeft = Mutex(firstDetails)
     /// Whether the catalog knows that the container is not empty.
     let hasItems = Atomic(false)
-
-    struct Options: Sendable {
-        /// Names conflict versions made here.
-        var deviceName: String
-        /// Who items of the cloud belong to; `nil` shows the ids that the cloud has.
-        var owner: (userID: UInt32, groupID: UInt32)?
-    }
 
     /// What one complete listing brought.
     struct Outcome: Sendable {
@@ -71,7 +65,7 @@ final class RemoteApplier: Sendable {
         hydrator: Hydrator,
         packages: Packages,
         coordinator: Coordinator,
-        options: Options,
+        deviceName: String,
         logger: Logger
     ) {
         self.files = files
@@ -84,7 +78,7 @@ final class RemoteApplier: Sendable {
         self.hydrator = hydrator
         self.packages = packages
         self.coordinator = coordinator
-        self.options = options
+        self.deviceName = deviceName
         self.logger = logger
     }
 

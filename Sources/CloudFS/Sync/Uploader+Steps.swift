@@ -52,13 +52,13 @@ extension Uploader {
         return (path, base)
     }
 
-    /// The metadata to send: owners only where the cloud's are shown here.
+    /// The metadata to send.
+    ///
+    /// Owners go along where they were set here, or nothing is there yet: of the others the cloud
+    /// knows better.
     func metadata(_ facts: OutboxFacts) -> ItemMetadata {
         var metadata = facts.record.item.metadata
-        if applier.options.owner != nil {
-            metadata.userID = ItemMetadata.keptID
-            metadata.groupID = ItemMetadata.keptID
-        }
+        if facts.base != nil, !facts.record.unsentFields.contains(.owner) { metadata.hideOwner() }
         return metadata
     }
 
@@ -68,7 +68,7 @@ extension Uploader {
         let path = try wantedPath(facts)
         guard let place = facts.facts.place else { return true }
         let item = facts.record.item
-        let metadata = metadata(facts)
+        let metadata = facts.record.item.metadata
         let changed = item.changed
         let sent = SentRecord(
             of: id,

@@ -116,14 +116,25 @@ public enum S3TestServers {
         try await curl(server, headers + ["-X", "DELETE", "-K", folder.path("keys")])
     }
 
+    /// Says in JSON who may do what in a bucket, beside its owner.
+    public static func setPolicy(
+        _ policy: String,
+        of bucket: String,
+        on server: S3TestServer
+    ) async throws {
+        try await request(server, "PUT", "/\(bucket)?policy=", body: policy)
+    }
+
     @discardableResult
     private static func request(
         _ server: S3TestServer,
         _ method: String,
-        _ target: String
+        _ target: String,
+        body: String? = nil
     ) async throws -> String {
         let headers = S3TestSignature.arguments(server, method, target)
-        return try await curl(server, headers + ["-X", method, server.endpoint + target])
+        let data = body.map { ["--data-binary", $0] } ?? []
+        return try await curl(server, headers + data + ["-X", method, server.endpoint + target])
     }
 
     @discardableResult

@@ -129,10 +129,16 @@ import Testing
         metadata.modified = later
         #expect(try takesOver(Self.remote([:], metadata)))
         #expect(try !takesOver(Self.remote([:], metadata)))
+        metadata.groupID = 5
+        #expect(try takesOver(Self.remote([:], metadata)))
+        // Owners that are not told are no change.
+        (metadata.userID, metadata.groupID) = (ItemMetadata.keptID, ItemMetadata.keptID)
+        #expect(try !takesOver(Self.remote([:], metadata)))
+        #expect(try fixture.catalog.read { try $0.existing(one) }.item.metadata.groupID == 5)
     }
 
     /// What is sent of an item replaces all that the cloud has of it beside its bytes.
-    @Test(arguments: [UnsentFields(), .permissions, .modified, .all])
+    @Test(arguments: [UnsentFields(), .permissions, .modified, .owner, .all])
     func `what is to be sent keeps what another device has set of the other fields`(
         fields: UnsentFields
     ) throws {
@@ -140,6 +146,7 @@ import Testing
         let ours = CatalogFixture.metadata
         var theirs = ours
         theirs.permissions = 0o600
+        (theirs.userID, theirs.groupID) = (1_234, 2_345)
         theirs.modified = Timestamp(seconds: ours.modified.seconds + 9, nanoseconds: 0)
         let (first, again, record) = try fixture.catalog.write { writer in
             try writer.noteEditing("user.x", of: one)
@@ -158,6 +165,9 @@ import Testing
         #expect(metadata.permissions == (keepsMode ? ours : theirs).permissions)
         let keepsTime = fields.contains(.modified)
         #expect(metadata.modified == (keepsTime ? ours : theirs).modified)
+        let keepsOwner = fields.contains(.owner)
+        #expect(metadata.userID == (keepsOwner ? ours : theirs).userID)
+        #expect(metadata.groupID == (keepsOwner ? ours : theirs).groupID)
         #expect(record.hasChangedMetadata && record.unsentFields == fields)
         let attributes = try fixture.catalog.read { try $0.attributes(of: one) }
         #expect(attributes == ["user.x": [1]])

@@ -12,7 +12,7 @@ extension EmbeddedProvider {
         // this process dies before the end, that is all that differs from what was meant.
         var writable = metadata
         writable.permissions |= 0o200
-        return try await making(path) { [writable] room, staged in
+        let made = try await making(path) { [writable] room, staged in
             try EmbeddedSystem.makeFolder(staged, in: room.staging, mode: 0o700)
             let made = try EmbeddedSystem.open(
                 staged,
@@ -27,6 +27,7 @@ extension EmbeddedProvider {
             let permissions = mode_t(metadata.permissions & 0o777)
             try EmbeddedMetadata.changePermissions(of: made, to: permissions)
         }
+        return made.hidingRefused(metadata)
     }
 
     public func createSymlink(
@@ -39,7 +40,7 @@ extension EmbeddedProvider {
             throw CloudFSError(.invalidName, "\"\(path)\": a link must point somewhere")
         }
         // Linux keeps no user attributes on links, so the document id is the derived one.
-        return try await making(path) { room, staged in
+        let made = try await making(path) { room, staged in
             try EmbeddedSystem.makeSymlink(staged, in: room.staging, target: target)
             let made = try EmbeddedSystem.open(
                 staged,
@@ -49,6 +50,7 @@ extension EmbeddedProvider {
             try EmbeddedMetadata.write(metadata, to: made, kind: .symlink)
             return made
         }
+        return made.hidingRefused(metadata)
     }
 
     public func setMetadata(
@@ -56,7 +58,7 @@ extension EmbeddedProvider {
         at path: RemotePath,
         base: ItemVersion
     ) async throws(CloudFSError) -> RemoteItem {
-        try await changing(path) { root, _ in
+        let updated = try await changing(path) { root, _ in
             let found = try root.openItem(path)
             guard let kind = found.status.kind else {
                 throw EmbeddedFailure(call: "fstat", errorNumber: ENOENT)
@@ -71,6 +73,7 @@ extension EmbeddedProvider {
             }
             return try Self.describeUpdated(found, update, hasOthers: hasOthers, in: root)
         }
+        return update.metadata.map(updated.hidingRefused) ?? updated
     }
 
     public func move(
@@ -293,5 +296,16 @@ private struct EmbeddedRemoval {
             try room.rescue(aside, in: room.trash)
         }
         return false
+    }
+}
+
+extension RemoteItem {
+    /// Without the owners that it was to get and did not: here they stay what they were set to.
+    fileprivate func hidingRefused(_ wanted: ItemMetadata) -> RemoteItem {
+        var item = self
+        let keptID = ItemMetadata.keptID
+        if ![keptID, metadata.userID].contains(wanted.userID) { item.metadata.userID = keptID }
+        if ![keptID, metadata.groupID].contains(wanted.groupID) { item.metadata.groupID = keptID }
+        return item
     }
 }

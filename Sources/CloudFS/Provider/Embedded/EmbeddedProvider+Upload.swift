@@ -10,13 +10,13 @@ extension EmbeddedProvider {
     ) async throws(CloudFSError) -> RemoteItem {
         let name = try nameToMake(path)
         // Looked at before the bytes are copied too: a lost race should cost no copy.
-        let staged = try await inside(path) { [device] root in
-            try Self.requireBase(base, at: path, in: root)
-            return try EmbeddedStagedFile(in: root, device: device)
+        let (staged, replaced) = try await inside(path) { [device] root in
+            let replaced = try Self.requireBase(base, at: path, in: root)
+            return (try EmbeddedStagedFile(in: root, device: device), replaced)
         }
         do throws(CloudFSError) {
             try await copy(source, to: staged, path: path)
-            try await blocking(path) { try staged.finish(source) }
+            try await blocking(path) { try staged.finish(source, inPlaceOf: replaced) }
             guard source.isUnchanged() else {
                 throw CloudFSError(.cancelled, "\"\(path)\" was changed while it was sent")
             }
@@ -63,17 +63,18 @@ extension EmbeddedProvider {
 
     // MARK: - Committing
 
+    /// - Returns: What is to be replaced; `nil` for a new file.
     private static func requireBase(
         _ base: ItemVersion?,
         at path: RemotePath,
         in root: EmbeddedRoot
-    ) throws {
+    ) throws -> EmbeddedStatus? {
         guard let base else {
             _ = try root.openFolder(path.parent)
             do {
                 _ = try root.openItem(path)
             } catch let failure as EmbeddedFailure where failure.errorNumber == ENOENT {
-                return
+                return nil
             }
             throw EmbeddedFailure(call: "openat2", errorNumber: EEXIST)
         }
@@ -81,6 +82,7 @@ extension EmbeddedProvider {
         guard found.status.kind == .file, found.status.matches(base) else { throw changed(path) }
         // It may be open for days.
         guard !found.hasWriters else { throw beingWritten(path) }
+        return found.status
     }
 
     private static func commit(

@@ -64,10 +64,14 @@ struct EmbeddedStagedFile: Sendable {
     }
 
     /// Writes everything but the bytes, and makes all of it durable.
-    func finish(_ source: UploadSource) throws {
+    ///
+    /// - Parameter replaced: Whose owners it gets where the source tells none.
+    func finish(_ source: UploadSource, inPlaceOf replaced: EmbeddedStatus?) throws {
         try EmbeddedAttributes.write(source.attributes, to: file)
         try EmbeddedAttributes.writeDocumentID(source.documentID, to: file)
-        try EmbeddedMetadata.write(source.metadata, to: file, kind: .file)
+        var metadata = source.metadata
+        if let replaced { metadata.fillOwner(from: replaced.metadata) }
+        try EmbeddedMetadata.write(metadata, to: file, kind: .file)
         try EmbeddedSystem.check("fsync") { fsync(file.rawValue) }
     }
 
@@ -150,9 +154,9 @@ enum EmbeddedMetadata {
     ) throws(EmbeddedFailure) {
         var status = stat()
         try EmbeddedSystem.check("fstat") { fstat(descriptor.rawValue, &status) }
-        if status.st_uid != metadata.userID || status.st_gid != metadata.groupID {
-            try changeOwner(of: descriptor, to: metadata)
-        }
+        let isOther = [(metadata.userID, status.st_uid), (metadata.groupID, status.st_gid)]
+            .contains { wanted, own in wanted != ItemMetadata.keptID && wanted != own }
+        if isOther { try changeOwner(of: descriptor, to: metadata) }
         let permissions = mode_t(metadata.permissions & 0o777)
         if kind != .symlink, status.st_mode & 0o777 != permissions {
             try changePermissions(of: descriptor, to: permissions)
@@ -185,19 +189,23 @@ enum EmbeddedMetadata {
         of descriptor: EmbeddedDescriptor,
         to metadata: ItemMetadata
     ) throws(EmbeddedFailure) {
-        do {
-            try EmbeddedSystem.check("fchownat") {
-                fchownat(
-                    descriptor.rawValue,
-                    "",
-                    metadata.userID,
-                    metadata.groupID,
-                    clinux_at_empty_path
-                )
+        // Ignored on purpose: only root gives files away. The cloud directory belongs to who mounts
+        // it, and a copy owned by that user is better than no copy; to a group it may give them.
+        for userID in [metadata.userID, ItemMetadata.keptID] {
+            do throws(EmbeddedFailure) {
+                try EmbeddedSystem.check("fchownat") {
+                    fchownat(
+                        descriptor.rawValue,
+                        "",
+                        userID,
+                        metadata.groupID,
+                        clinux_at_empty_path
+                    )
+                }
+                return
+            } catch  where error.errorNumber == EPERM {
+                continue
             }
-        } catch  where error.errorNumber == EPERM {
-            // Ignored on purpose: only root gives files away. The cloud directory belongs to who
-            // mounts it, and a copy owned by that user is better than no copy.
         }
     }
 }

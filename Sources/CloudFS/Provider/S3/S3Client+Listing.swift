@@ -75,10 +75,15 @@ extension S3Client {
         } while token != nil
     }
 
+    /// Whether many objects are not deleted in one request here.
+    var lacksBatches: Bool { learned.withLock { $0.lacksBatches } }
+
     /// Deletes up to 1,000 objects; those that were not there count as deleted.
     ///
-    /// - Parameter isOwn: Whether nobody else writes them.
+    /// - Parameter isOwn: Whether nobody else writes them: then it is done one by one where the
+    ///   server does not do it at once.
     /// - Returns: The keys that were not deleted, each with its reason.
+    /// - Throws: `unsupported` where that is left to who knows what is to be deleted; some may be.
     func deleteBatch(
         _ keys: [[UInt8]],
         isOwn: Bool = false
@@ -86,20 +91,34 @@ extension S3Client {
         guard !keys.isEmpty else { return [] }
         precondition(keys.count <= 1_000, "a batch has at most 1,000 keys")
         let (inXML, others) = Self.split(keys)
-        var errors = try await deleteOneByOne(others, isOwn: isOwn)
+        let errors = try await deleteOneByOne(others, isOwn: isOwn)
         guard !inXML.isEmpty else { return errors }
-        if !learned.withLock({ $0.lacksBatches }) {
-            do throws(CloudFSError) {
-                return errors + (try await deleteInXML(inXML, isOwn: isOwn))
-            } catch  where error.code == .unsupported {
-                learned.withLock { $0.lacksBatches = true }
-            }
+        do throws(CloudFSError) {
+            return errors + (try await deleteInXML(inXML, isOwn: isOwn))
+        } catch  where error.code == .unsupported && isOwn {
+            return errors + (try await deleteOneByOne(inXML, isOwn: isOwn))
         }
-        errors += try await deleteOneByOne(inXML, isOwn: isOwn)
-        return errors
     }
 
+    /// - Throws: `unsupported` where many objects are not deleted in one request.
     private func deleteInXML(
+        _ keys: [[UInt8]],
+        isOwn: Bool
+    ) async throws(CloudFSError) -> [S3DeleteError] {
+        let unsupported = CloudFSError(.unsupported, "objects are deleted one by one here")
+        guard !lacksBatches else { throw unsupported }
+        do throws(CloudFSError) {
+            return try await sendBatch(keys, isOwn: isOwn)
+        } catch  where error.code == .unsupported || error.code == .denied {
+            // Who may delete objects may not always do so in one request: Ceph asks for the
+            // permission on the bucket, too.
+            if error.code == .denied { try await delete(keys[0], isOwn: isOwn) }
+            learned.withLock { $0.lacksBatches = true }
+            throw unsupported
+        }
+    }
+
+    private func sendBatch(
         _ keys: [[UInt8]],
         isOwn: Bool
     ) async throws(CloudFSError) -> [S3DeleteError] {
@@ -159,16 +178,40 @@ extension S3Client {
         _ keys: [[UInt8]],
         isOwn: Bool
     ) async throws(CloudFSError) -> [S3DeleteError] {
-        var errors: [S3DeleteError] = []
-        for key in keys {
-            do throws(CloudFSError) {
-                try await delete(key, isOwn: isOwn)
-            } catch {
-                guard let failure = error.cause as? S3Failure else { throw error }
-                errors.append(S3DeleteError(key: key, failure: failure, message: error.message))
+        let results = await withTaskGroup(of: Result<S3DeleteError?, CloudFSError>.self) { group in
+            var results: [Result<S3DeleteError?, CloudFSError>] = []
+            for (number, key) in keys.enumerated() {
+                if number >= Self.parallelDeletions, let ended = await group.next() {
+                    results.append(ended)
+                    if case .failure = ended { break }
+                }
+                group.addTask { await self.refusalToDelete(key, isOwn: isOwn) }
             }
+            return await group.reduce(into: results) { $0.append($1) }
         }
-        return errors
+        var refusals: [S3DeleteError] = []
+        for result in results {
+            if let refusal = try result.get() { refusals.append(refusal) }
+        }
+        return refusals
+    }
+
+    private static let parallelDeletions = 16
+
+    /// - Returns: Why the server does not permit it; any other reason is a failure.
+    private func refusalToDelete(
+        _ key: [UInt8],
+        isOwn: Bool
+    ) async -> Result<S3DeleteError?, CloudFSError> {
+        do throws(CloudFSError) {
+            try await delete(key, isOwn: isOwn)
+            return .success(nil)
+        } catch {
+            guard let failure = error.cause as? S3Failure, failure == .accessDenied else {
+                return .failure(error)
+            }
+            return .success(S3DeleteError(key: key, failure: failure, message: error.message))
+        }
     }
 
     private static func deleteDocument(_ keys: [[UInt8]]) -> [UInt8] {

@@ -5,8 +5,8 @@ import Glibc
 /// What an object's user metadata says about the item, and the other way round.
 ///
 /// The names and formats are those of s3fs, which rclone reads too: `mtime` in seconds with a
-/// fraction, `mode` as a decimal number with the bits of the kind, `uid` and `gid`, extended
-/// attributes as JSON in `xattr`. The document's identity is `cloudfs-id`.
+/// fraction, `mode` with the bits of the kind, `uid` and `gid`, extended attributes as JSON in
+/// `xattr`. The document's identity is `cloudfs-id`.
 enum S3Metadata {
     static let folderType = "application/x-directory"
     static let symlinkType = "application/octet-stream"
@@ -32,7 +32,7 @@ enum S3Metadata {
         if hasNewContent { headers["md5chksum"] = nil }
         if hasNewContent { headers["s3cmd-attrs"] = nil }
         headers["mtime"] = time(metadata.modified)
-        headers["mode"] = String(UInt32(metadata.permissions) & 0o7777 | typeBits(kind))
+        headers["mode"] = mode(UInt32(metadata.permissions) & 0o7777 | typeBits(kind))
         if metadata.userID != ItemMetadata.keptID { headers["uid"] = String(metadata.userID) }
         if metadata.groupID != ItemMetadata.keptID { headers["gid"] = String(metadata.groupID) }
         headers["cloudfs-id"] = documentID.description
@@ -75,6 +75,10 @@ enum S3Metadata {
         let sign = moment.nanoseconds < 0 ? "-" : ""
         return "\(sign)\(seconds)." + String(repeating: "0", count: 9 - fraction.count) + fraction
     }
+
+    /// Octal with a leading zero: s3fs, which writes decimal numbers, tells by it that it is octal,
+    /// and to `rclone --metadata` everything is.
+    private static func mode(_ bits: UInt32) -> String { "0" + String(bits, radix: 8) }
 
     private static func typeBits(_ kind: ItemKind) -> UInt32 {
         switch kind {
@@ -135,10 +139,11 @@ enum S3Metadata {
         )
     }
 
-    /// The bits of the kind and the permissions: decimal from s3fs, octal from `rclone --metadata`.
+    /// The bits of the kind and the permissions: decimal from s3fs, octal from `rclone --metadata`,
+    /// and with a leading zero in any case.
     private static func mode(_ headers: [String: String]) -> UInt32? {
         guard let text = headers["mode"] else { return nil }
-        for radix in [10, 8] {
+        for radix in text.hasPrefix("0") ? [8] : [10, 8] {
             guard let mode = UInt32(text, radix: radix), mode <= 0o177777 else { continue }
             if [S_IFREG, S_IFDIR, S_IFLNK].contains(mode & S_IFMT) { return mode }
         }

@@ -48,7 +48,13 @@ extension S3Provider {
     }
 
     private func delete(_ objects: [S3Object]) async throws(CloudFSError) {
-        guard rules.delete.isHonoured else { return try await deleteAtOnce(objects) }
+        if !rules.delete.isHonoured, !client.lacksBatches {
+            do throws(CloudFSError) {
+                return try await deleteAtOnce(objects)
+            } catch  where error.code == .unsupported {
+                // One by one, then, with a look at each.
+            }
+        }
         let failure = await withTaskGroup(of: CloudFSError?.self) { group in
             var failure: CloudFSError?
             for (number, object) in objects.enumerated() where failure == nil {
@@ -66,11 +72,21 @@ extension S3Provider {
     /// again, and copied first.
     private func failureToDelete(_ object: S3Object) async -> CloudFSError? {
         do throws(CloudFSError) {
+            guard try await isAsListed(object) else { return nil }
             try await delete(object)
             return nil
         } catch {
             return error.code == .remoteChanged ? nil : error
         }
+    }
+
+    /// Looks once more, where the server does not.
+    private func isAsListed(_ object: S3Object) async throws(CloudFSError) -> Bool {
+        guard !rules.delete.isHonoured else { return true }
+        // A look tells whole seconds.
+        guard let now = try await client.headIfPresent(object.key)?.object else { return false }
+        return now.entityTag == object.entityTag && now.size == object.size
+            && now.lastModified.seconds == object.lastModified.seconds
     }
 
     /// Where deletions have no conditions, many are one request: it may take what was written since

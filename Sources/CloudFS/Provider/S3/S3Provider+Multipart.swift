@@ -4,15 +4,15 @@ extension S3Provider {
     private static let mostByteCount: Int64 = 10_000 * 5 << 30
 
     /// A bucket takes at most 10,000 parts.
-    private func partByteCount(of byteCount: Int64) -> Int64 {
+    private func partByteCount(of byteCount: Int64, usually length: Int64) -> Int64 {
         let least = (byteCount + 9_999) / 10_000
         let megabyte: Int64 = 1 << 20
-        return max(settings.partByteCount, (least + megabyte - 1) / megabyte * megabyte)
+        return max(length, (least + megabyte - 1) / megabyte * megabyte)
     }
 
     /// The parts that a file of this length is sent in.
     func ranges(of byteCount: Int64) -> [Range<Int64>] {
-        ranges(of: byteCount, each: partByteCount(of: byteCount))
+        ranges(of: byteCount, each: partByteCount(of: byteCount, usually: settings.partByteCount))
     }
 
     private func ranges(of byteCount: Int64, each size: Int64) -> [Range<Int64>] {
@@ -23,7 +23,7 @@ extension S3Provider {
 
     func sendInParts(_ file: S3FileUpload) async throws(CloudFSError) -> S3Written {
         let (source, key) = (file.source, file.key)
-        let size = partByteCount(of: source.byteCount)
+        let size = partByteCount(of: source.byteCount, usually: settings.partByteCount)
         let upload = try await resumableUpload(file, size)
         let progress = S3Progress(source.didSend)
         let jobs = ranges(of: source.byteCount, each: size).enumerated().map { index, range in
@@ -242,10 +242,10 @@ extension S3Provider {
         uploads.setActive(true, key)
         defer { uploads.setActive(false, key) }
         let begun = try await noteBegun(id, of: key, partByteCount: 0, metadata: [:])
-        let jobs = ranges(of: byteCount, each: max(512 << 20, partByteCount(of: byteCount)))
-            .enumerated().map { index, range in
-                S3PartJob(key: key, upload: id, number: index + 1, range: range, present: nil)
-            }
+        let length = partByteCount(of: byteCount, usually: settings.copyPartByteCount)
+        let jobs = ranges(of: byteCount, each: length).enumerated().map { index, range in
+            S3PartJob(key: key, upload: id, number: index + 1, range: range, present: nil)
+        }
         let copied: S3Copied
         do throws(CloudFSError) {
             let parts = try await inParallel(jobs) { job in

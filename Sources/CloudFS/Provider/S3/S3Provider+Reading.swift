@@ -422,7 +422,8 @@ extension S3Provider {
         }
         guard head.object.size == size else { throw Self.changed(path) }
         guard version.isSketch, let name = path.name else { return nil }
-        let item = try await describe(head, as: name)
+        var item = try await describe(head, as: name)
+        if !settings.tellsOwners { item.metadata.hideOwner() }
         return item.tellsMore(than: sketch(head.object, as: name)) ? item : nil
     }
 

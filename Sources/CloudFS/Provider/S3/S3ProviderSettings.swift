@@ -8,6 +8,10 @@ struct S3ProviderSettings: Sendable {
     var parallelParts = 4
     /// Up to which length a server copies an object in one request; 5 GiB.
     var longestCopy: Int64 = 5 << 30
+    /// In parts of which length a server copies longer ones; 512 MiB.
+    var copyPartByteCount: Int64 = 512 << 20
+    /// Whether anybody wants to know whom objects belong to.
+    var tellsOwners = true
     /// How many objects are looked at at once.
     var parallelLooks = 32
     /// The time between two looks into the journal, while the drive is in use and when it is not.

@@ -1,3 +1,4 @@
+import CloudFSTestSupport
 import Testing
 
 @testable import CloudFS
@@ -139,8 +140,36 @@ import Testing
         } _: { fixture in
             let errors = try await fixture.client.deleteBatch([[0x61, 0x00], [0x01]])
             #expect(errors.isEmpty)
-            #expect(fixture.server.requests.map(\.target) == ["/bucket/a%00", "/bucket/%01"])
+            #expect(
+                Set(fixture.server.requests.map(\.target)) == ["/bucket/a%00", "/bucket/%01"]
+            )
         }
+    }
+
+    @Test(arguments: [false, true])
+    func `where many may not be deleted at once it is done one by one, if one may`(
+        mayDelete: Bool
+    ) async throws {
+        let bench = try await S3ProviderBench.make()
+        let keys = (0..<40).map { Array("key\($0)".utf8) }
+        for key in keys { bench.fake.put(FakeS3Key(key), "x") }
+        bench.fake.add(FakeS3Fault(S3ProviderBench.refusal, count: nil, on: .deleteBatch))
+        if !mayDelete {
+            bench.fake.add(FakeS3Fault(S3ProviderBench.refusal, count: nil, on: .delete))
+        }
+        let client = try bench.client()
+        for part in [keys[..<20], keys[20...]] {
+            let code = await s3Failure {
+                let refused = try await client.deleteBatch(Array(part), isOwn: true)
+                #expect(refused.isEmpty)
+            }
+            #expect(code == (mayDelete ? nil : .denied))
+        }
+        #expect(bench.fake.keys().count == (mayDelete ? 0 : 40))
+        #expect(bench.fake.requestCount(.deleteBatch) == (mayDelete ? 1 : 2))
+        #expect(client.lacksBatches == mayDelete)
+        // One was tried first, and is gone already when it comes again.
+        #expect(bench.fake.requestCount(.delete) == (mayDelete ? 41 : 2))
     }
 
     @Test func `a key that is no UTF-8 is refused rather than asked for wrongly`() async throws {

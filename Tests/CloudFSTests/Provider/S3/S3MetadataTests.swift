@@ -131,8 +131,23 @@ import Testing
         #expect(headers["gid"] == "6")
         #expect(headers["color"] == "red")
         #expect(headers["mtime"] == "1700000000.000000000")
-        #expect(headers["mode"] == "33152")
+        #expect(headers["mode"] == "0100600")
         #expect(headers["xattr"] == nil)
+    }
+
+    @Test(arguments: [ItemKind.file, .folder, .symlink])
+    func `modes come back as they were, of every kind`(kind: ItemKind) throws {
+        for bits in UInt16(0)...0o7777 {
+            let headers = try S3Metadata.headers(
+                ItemMetadata(permissions: bits, userID: 1, groupID: 2, modified: Self.written),
+                kind: kind,
+                documentID: Self.id,
+                attributes: [:]
+            )
+            #expect(S3Metadata.kind(headers) == kind)
+            let read = S3Metadata.metadata(headers, kind: kind, lastModified: Self.written)
+            #expect(read.permissions == bits & 0o777)
+        }
     }
 
     @Test func `attributes come back as they were`() throws {

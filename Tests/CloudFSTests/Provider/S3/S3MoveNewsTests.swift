@@ -55,7 +55,7 @@ import Testing
         let mover = try await bench.provider(clocks: clocks.own)
         let other = try await bench.provider(device: "two", clocks: clocks.own)
         let base = try await mover.item(at: try Bench.path("d")).version
-        bench.fake.add(FakeS3Fault(Bench.refusal, count: nil, on: .deleteBatch))
+        bench.fake.add(FakeS3Fault(Bench.refusalOfBatch, count: nil, on: .deleteBatch))
         #expect(
             await s3Failure {
                 _ = try await mover.move(

@@ -62,7 +62,7 @@ import Testing
         let bench = try await Bench.make(Bench.batches)
         bench.fake.put("d/image", Array("before".utf8), inParts: 2)
         let base = try await bench.provider().item(at: Bench.path("d")).version
-        bench.fake.add(FakeS3Fault(Bench.refusal, count: nil, on: .deleteBatch))
+        bench.fake.add(FakeS3Fault(Bench.refusalOfBatch, count: nil, on: .deleteBatch))
         let failure = await s3Failure {
             _ = try await bench.provider().move(
                 from: Bench.path("d"),

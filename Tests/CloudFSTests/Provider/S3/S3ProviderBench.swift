@@ -91,6 +91,8 @@ struct S3ProviderBench {
 
     /// What is not tried again.
     static let refusal = FakeS3Fault.Action.fail(status: 403, code: "AccessDenied")
+    /// The same of a deletion of many, after which they are not tried one by one.
+    static let refusalOfBatch = FakeS3Fault.Action.fail(status: 400, code: "MalformedXML")
     /// It is done, and nobody hears of it.
     static let lost = FakeS3Fault.Action.cutAnswer(afterBytes: nil)
 

@@ -32,10 +32,15 @@ import Testing
             case .copies(let count):
                 FakeS3Fault(refusal, skipping: count, count: nil, on: .copy)
             case .deletions(let count):
-                FakeS3Fault(refusal, skipping: count, count: nil, on: .deleteBatch)
+                FakeS3Fault(
+                    Bench.refusalOfBatch,
+                    skipping: count,
+                    count: nil,
+                    on: .deleteBatch
+                )
             case .deletionsDone(let count):
                 FakeS3Fault(
-                    .failAfterEffect(status: 403, code: "AccessDenied"),
+                    .failAfterEffect(status: 400, code: "MalformedXML"),
                     skipping: count,
                     count: nil,
                     on: .deleteBatch
@@ -408,7 +413,7 @@ import Testing
         }
         let current = try await provider.item(at: path).version
         _ = try await provider.setMetadata(update, at: path, base: current)
-        #expect(bench.fake.object("d/")?.metadata["mode"] == "16840")
+        #expect(bench.fake.object("d/")?.metadata["mode"] == "040710")
         bench.fake.put("d/", "")
         _ = try await provider.setMetadata(update, at: path, base: unmarked)
     }
