@@ -137,7 +137,7 @@ class Bucket:
         data = answer.data  # type: ignore[attr-defined]
         known = {name.lower().removeprefix("x-amz-meta-"): value
                  for name, value in answer.getheaders()}
-        mode = int(known.get("mode", "0"))
+        mode = int(known.get("mode", "0"), 8)
         if stat.S_ISLNK(mode):
             return Node("link", data)
         pairs = json.loads(urllib.parse.unquote(known.get("xattr", "%7B%7D")))

@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 /// What a drive keeps for itself in a bucket, and about a bucket, over weeks of work.
-@Suite(.timeLimit(.minutes(5))) struct S3RetentionTests {
+@Suite(.timeLimit(.minutes(10))) struct S3RetentionTests {
     private typealias Bench = S3ProviderBench
 
     private static let half = Duration.seconds(43_200)
