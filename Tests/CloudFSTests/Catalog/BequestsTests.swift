@@ -349,7 +349,7 @@ import Testing
     }
 
     /// Nobody else tells whoever sends of what the engine has queued.
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `whoever waits for something to send hears of each commit that queues it`() async throws {
         let file = try fixture.addFile("file")
         try fixture.catalog.write { try $0.enqueue(file, notBefore: Self.later) }

@@ -96,7 +96,7 @@ import Testing
         return 0
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `memory is given back beside readers and a writer`() async throws {
         let fixture = try CatalogFixture()
         let id = try fixture.addFile("file")
@@ -130,7 +130,7 @@ import Testing
         #expect(throws: CloudFSError.self) { try catalog.releaseMemory() }
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `closing waits for who reads, twice is like once, and later reads fail`() async throws {
         let pool = BlockingPool(name: "closing", width: 3)
         for _ in 0..<20 {

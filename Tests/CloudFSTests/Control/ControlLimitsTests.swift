@@ -7,7 +7,7 @@ import Testing
 @testable import CloudFS
 
 /// What clients that are wrong, slow, many or gone do to the server: nothing.
-@Suite(.timeLimit(.minutes(5))) struct ControlLimitsTests {
+@Suite(.timeLimit(.minutes(10))) struct ControlLimitsTests {
     let folder: SocketFolder
 
     init() throws {

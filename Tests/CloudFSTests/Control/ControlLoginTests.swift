@@ -8,7 +8,7 @@ import Testing
 @testable import cloudfs
 
 /// Keys on their way from a terminal to the drive's cloud.
-@Suite(.timeLimit(.minutes(5))) struct ControlLoginTests {
+@Suite(.timeLimit(.minutes(10))) struct ControlLoginTests {
     let folder: SocketFolder
 
     init() throws {

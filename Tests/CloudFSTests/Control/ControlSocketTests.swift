@@ -6,7 +6,7 @@ import Testing
 
 @testable import CloudFS
 
-@Suite(.timeLimit(.minutes(5))) struct ControlSocketTests {
+@Suite(.timeLimit(.minutes(10))) struct ControlSocketTests {
     let folder: SocketFolder
 
     init() throws {

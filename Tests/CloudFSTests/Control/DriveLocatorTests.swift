@@ -7,7 +7,7 @@ import Testing
 
 @testable import CloudFS
 
-@Suite(.timeLimit(.minutes(5))) struct DriveLocatorTests {
+@Suite(.timeLimit(.minutes(10))) struct DriveLocatorTests {
     let folder: SocketFolder
 
     init() throws {

@@ -16,7 +16,7 @@ import Testing
     }
 
     /// Who hears nothing at all takes the daemon for one that hangs.
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `what takes long to begin begins with a sign of life`() async throws {
         let outlet = EventOutlet(pingInterval: .milliseconds(20))
         try await outlet.waitForBeginning()

@@ -7,7 +7,7 @@ import Testing
 @testable import CloudFSClient
 
 /// What becomes of queries that are followed when their drive gets another daemon.
-@Suite(.timeLimit(.minutes(5))) struct FollowedQueryTests {
+@Suite(.timeLimit(.minutes(10))) struct FollowedQueryTests {
     @Test func `a daemon is away from its loss on, until it tells something`() {
         let (clock, start) = (ManualClock(), ContinuousClock.now)
         var absence = DaemonAbsence(patience: .seconds(30)) { start + clock.now.offset }

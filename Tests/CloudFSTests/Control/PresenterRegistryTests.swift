@@ -7,7 +7,7 @@ import Testing
 @testable import CloudFSClient
 
 /// What presenters of this process hear when a drive gets another daemon.
-@Suite(.timeLimit(.minutes(5))) struct PresenterRegistryTests {
+@Suite(.timeLimit(.minutes(10))) struct PresenterRegistryTests {
     /// A presenter that tells what it hears.
     private final class Editor: FilePresenter {
         let heard: AsyncStream<String>

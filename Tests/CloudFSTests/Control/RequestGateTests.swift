@@ -2,7 +2,7 @@ import Testing
 
 @testable import CloudFS
 
-@Suite(.timeLimit(.minutes(5))) struct RequestGateTests {
+@Suite(.timeLimit(.minutes(10))) struct RequestGateTests {
     @Test func `work that ends in time gives its value`() async throws {
         let gate = RequestGate(width: 1)
         for number in 0..<1_000 {

@@ -6,7 +6,7 @@ import Testing
 @testable import CloudFSClient
 
 /// Streams of a daemon that is there, and hangs.
-@Suite(.timeLimit(.minutes(5))) struct SilentDaemonTests {
+@Suite(.timeLimit(.minutes(10))) struct SilentDaemonTests {
     private let folder: SocketFolder
 
     init() throws {

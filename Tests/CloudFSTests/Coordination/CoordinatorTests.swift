@@ -31,7 +31,7 @@ private final class Counter: Sendable {
         }
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `a claim waits until the one in its way ends`() async throws {
         let coordinator = Coordinator()
         let writer = try coordinator.tryClaim([.writing(item)], by: Claimant(app))
@@ -60,7 +60,7 @@ private final class Counter: Sendable {
         reader.end()
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `a cancelled task waits no more and holds nothing`() async throws {
         let coordinator = Coordinator()
         let writer = try coordinator.tryClaim([.writing(item)], by: Claimant(app))
@@ -74,7 +74,7 @@ private final class Counter: Sendable {
         #expect(coordinator.shown.isEmpty)
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `a wait ends after its time`() async throws {
         let clock = ManualClock()
         let coordinator = Coordinator(clock: clock)
@@ -132,7 +132,7 @@ private final class Counter: Sendable {
         #expect(coordinator.shown.isEmpty)
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `many tasks share one counter without losing a step`() async throws {
         let coordinator = Coordinator()
         let item = item

@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 /// Programs that present items, and those who ask them.
-@Suite(.timeLimit(.minutes(5))) struct PresenterTests {
+@Suite(.timeLimit(.minutes(10))) struct PresenterTests {
     private static let item = ItemID(2)
     private static let folder = ItemID(3)
     private static let inside = ItemID(4)

@@ -104,7 +104,7 @@ import Testing
         #expect(free.terminationStatus == 0)
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `another process's lock is reported with its number, and waited for`() throws {
         let scratch = try MountScratch()
         let state = try StateDirectory(at: "\(scratch.path)/state")

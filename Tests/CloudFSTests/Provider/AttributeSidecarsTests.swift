@@ -245,7 +245,7 @@ import Testing
         #expect(faulty.forgetFaults() == 0)
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `those of a folder are asked for together, and not all at once`() async throws {
         let plain = try await ContractedProvider.embedded.make()
         let fixture = Self.on(Self.device(plain), plain)

@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 /// Limits of bandwidth and simulated links, on a clock that jumps.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct BandwidthTests {
     /// What a request fails with.
     private static func code(

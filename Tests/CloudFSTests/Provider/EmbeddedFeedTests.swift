@@ -7,7 +7,7 @@ import Testing
 @testable import CloudFS
 
 /// News of changes that other programs make.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct EmbeddedFeedTests {
     @Test func `creating, changing, renaming and deleting a file hints at its folder`()
         async throws

@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 /// A cloud directory whose modes keep its owner from something, as they keep no root.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct EmbeddedPermissionTests {
     private static let color = ["user.color": Array("red".utf8)]
     private static let both = ["user.color": Array("red".utf8), "user.new": [2]]

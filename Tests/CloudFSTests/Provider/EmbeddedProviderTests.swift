@@ -6,7 +6,7 @@ import Testing
 @testable import CloudFS
 
 /// What is special about a directory as a cloud: other programs, hostile names, lost roots.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct EmbeddedProviderTests {
     // MARK: - Foreign files
 

@@ -7,7 +7,7 @@ import Testing
 @testable import CloudFS
 
 /// Foreign programs take no lock: what they write while a provider writes must survive.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct EmbeddedRaceTests {
     @Test func `a file that is open for writing elsewhere is neither replaced nor deleted`()
         async throws

@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 /// The written contract of `LeaseStore`, for every provider that has one.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct LeaseStoreContractTests {
     typealias Kind = ContractedProvider
 

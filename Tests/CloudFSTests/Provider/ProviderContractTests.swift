@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 /// The written contract of `CloudProvider`, for every provider.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct ProviderContractTests {
     typealias Kind = ContractedProvider
 

@@ -4,7 +4,7 @@ import Testing
 @testable import CloudFS
 
 /// The part of the contract about folders, links, metadata, moves and deletions.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct ProviderNamespaceContractTests {
     typealias Kind = ContractedProvider
 

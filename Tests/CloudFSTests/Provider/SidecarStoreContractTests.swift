@@ -4,7 +4,7 @@ import Testing
 @testable import CloudFS
 
 /// The written contract of `SidecarStore`, for every provider that has one.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct SidecarStoreContractTests {
     typealias Kind = ContractedProvider
 

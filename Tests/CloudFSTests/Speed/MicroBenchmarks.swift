@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 /// The paths that programs wait for most often, each as the kernel's request takes it.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct MicroBenchmarks {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct MicroBenchmarks {
     let drive: QuietDrive
 
     init() async throws {

@@ -2,7 +2,7 @@ import Testing
 
 @testable import CloudFS
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct AlarmClockTests {
     @Test func `sleepers wake when their time has come`() async throws {
         let alarms = AlarmClock()

@@ -32,7 +32,7 @@ import Testing
         try point.reach()
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `a task is blocked until it is released`() async throws {
         let point = FaultPoint("test.block.task")
         let arm = point.arm(Fault(effect: .block))
@@ -42,7 +42,7 @@ import Testing
         try await task.value
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `a thread is blocked until it is released`() async throws {
         let point = FaultPoint("test.block.thread")
         let arm = point.arm(Fault(effect: .block))

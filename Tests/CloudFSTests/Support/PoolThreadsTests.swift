@@ -6,7 +6,7 @@ import Testing
 @testable import CloudFS
 
 @Suite struct PoolThreadsTests {
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `as many pieces of work run at once as the pool is wide`() {
         let width = 3
         let threads = PoolThreads(name: "pool-tests", width: width, stackSize: 1 << 20)
@@ -36,7 +36,7 @@ import Testing
         #expect(most.withLock { $0 } == width)
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `nothing is forgotten, whoever adds it and when`() {
         let threads = PoolThreads(name: "pool-tests", width: 2, stackSize: 1 << 20)
         defer { threads.end() }
@@ -58,7 +58,7 @@ import Testing
         #expect(sum.withLock { $0 } == count * (count - 1) / 2)
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `what was added before the end is done`() {
         let threads = PoolThreads(name: "pool-tests", width: 1, stackSize: 1 << 20)
         let gate = DispatchSemaphore(value: 0)
@@ -68,7 +68,7 @@ import Testing
         done.wait()
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `work is done by those there are while the system has no thread left`() {
         let started = Mutex(0)
         let threads = PoolThreads(name: "pool-tests", width: 3) { body in
@@ -88,7 +88,7 @@ import Testing
         done.wait()
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `the first thread is there from the beginning, and does all work if no other comes`() {
         let started = Mutex(0)
         let threads = PoolThreads(name: "pool-tests", width: 3) { body in
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `a pool that was never used ends`() {
         let hasEnded = DispatchSemaphore(value: 0)
         let threads = PoolThreads(name: "pool-tests", width: 3) { body in

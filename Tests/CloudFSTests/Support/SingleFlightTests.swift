@@ -42,7 +42,7 @@ private final class Gate: Sendable {
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct SingleFlightTests {
+@Suite(.timeLimit(.minutes(10))) struct SingleFlightTests {
     private func waiters(_ count: Int, in flight: SingleFlight<Int, String>) async {
         while flight.waiterCount(for: 1) != count { await Task.yield() }
     }

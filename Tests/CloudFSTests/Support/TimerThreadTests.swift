@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 @Suite struct TimerThreadTests {
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `values are handed over when their moments have come, the earliest first`() throws {
         let timers = try #require(TimerThread<Int>())
         let found = Mutex<[(value: Int, at: ContinuousClock.Instant)]>([])
@@ -23,7 +23,7 @@ import Testing
         for (index, moment) in order { #expect(moment >= begin + delays[index]) }
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(10)))
     func `a moment that has passed is now, and what lies far ahead holds nothing up`() throws {
         let timers = try #require(TimerThread<String>())
         let found = Mutex<[String]>([])

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CloudFS
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct LeaseKeeperTests {
     /// A device: its keeper, its clock, and the task that renews.
     private final class Device: Sendable {

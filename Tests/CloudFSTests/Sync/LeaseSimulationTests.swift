@@ -3,7 +3,7 @@ import Testing
 @testable import CloudFS
 
 /// Two and eight devices that take turns, from many seeds.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct LeaseSimulationTests {
     private struct Total {
         var takings = 0

@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 /// What is sent, and what waits for it.
-@Suite(.timeLimit(.minutes(5))) struct HTTPSendingTests {
+@Suite(.timeLimit(.minutes(10))) struct HTTPSendingTests {
     private let pool = BlockingPool(name: "http-test", width: 2)
 
     private static let generous = HTTPLimits(

@@ -8,7 +8,7 @@ import Testing
 /// A time limit that tests reach only by failing.
 private let generous = HTTPLimits(total: .seconds(60), firstByte: .seconds(60), idle: .seconds(60))
 
-@Suite(.timeLimit(.minutes(5))) struct HTTPTransportTests {
+@Suite(.timeLimit(.minutes(10))) struct HTTPTransportTests {
     private let pool = BlockingPool(name: "http-test", width: 2)
 
     private func withServer<Value>(

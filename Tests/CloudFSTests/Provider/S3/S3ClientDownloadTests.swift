@@ -2,7 +2,7 @@ import Testing
 
 @testable import CloudFS
 
-@Suite(.timeLimit(.minutes(5))) struct S3ClientDownloadTests {
+@Suite(.timeLimit(.minutes(10))) struct S3ClientDownloadTests {
     @Test func `a part is asked for and delivered`() async throws {
         try await withS3Client { _ in
             .object("cde", range: "bytes 2-4/10")

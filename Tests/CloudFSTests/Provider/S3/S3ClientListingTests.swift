@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloudFS
 
-@Suite(.timeLimit(.minutes(5))) struct S3ClientListingTests {
+@Suite(.timeLimit(.minutes(10))) struct S3ClientListingTests {
     @Test func `a page is asked for with everything that bounds it`() async throws {
         try await withS3Client { _ in
             .listing(["p/%C3%A9+b%2Bc", "p/z"], next: "t2")

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CloudFS
 
-@Suite(.timeLimit(.minutes(5))) struct S3ClientRetryTests {
+@Suite(.timeLimit(.minutes(10))) struct S3ClientRetryTests {
     private let key = Array("key".utf8)
 
     @Test(arguments: [

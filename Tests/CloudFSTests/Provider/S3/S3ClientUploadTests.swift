@@ -2,7 +2,7 @@ import Testing
 
 @testable import CloudFS
 
-@Suite(.timeLimit(.minutes(5))) struct S3ClientUploadTests {
+@Suite(.timeLimit(.minutes(10))) struct S3ClientUploadTests {
     private let key = Array("folder/key".utf8)
 
     @Test func `an upload carries its metadata, type and condition`() async throws {

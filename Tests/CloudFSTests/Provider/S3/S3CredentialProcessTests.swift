@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 /// Real programs, run as a profile's `credential_process`.
-@Suite(.timeLimit(.minutes(5))) struct S3CredentialProcessTests {
+@Suite(.timeLimit(.minutes(10))) struct S3CredentialProcessTests {
     private let folder: TemporaryDirectory
 
     init() throws {

@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 /// Servers that say what is not so, or stop in the middle, whatever they are asked.
-@Suite(.timeLimit(.minutes(5))) struct S3HostileTests {
+@Suite(.timeLimit(.minutes(10))) struct S3HostileTests {
     private typealias Bench = S3ProviderBench
 
     enum Fault: CaseIterable, Sendable {

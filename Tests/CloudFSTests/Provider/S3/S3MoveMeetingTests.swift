@@ -5,7 +5,7 @@ import Testing
 @testable import CloudFS
 
 /// A folder that moves, while other devices know both of its places.
-@Suite(.timeLimit(.minutes(5))) struct S3MoveMeetingTests {
+@Suite(.timeLimit(.minutes(10))) struct S3MoveMeetingTests {
     private typealias Bench = S3ProviderBench
 
     /// Moves a folder, and does something after all is copied and before anything is deleted.

@@ -4,7 +4,7 @@ import Testing
 @testable import CloudFS
 
 /// What other devices hear and see of a folder on its way.
-@Suite(.timeLimit(.minutes(5))) struct S3MoveNewsTests {
+@Suite(.timeLimit(.minutes(10))) struct S3MoveNewsTests {
     private typealias Bench = S3ProviderBench
 
     private static func names(_ provider: S3Provider) async throws -> [String] {

@@ -4,7 +4,7 @@ import Testing
 @testable import CloudFS
 
 /// What others write in the place of something that is on its way.
-@Suite(.timeLimit(.minutes(5))) struct S3OverwritingTests {
+@Suite(.timeLimit(.minutes(10))) struct S3OverwritingTests {
     private typealias Bench = S3ProviderBench
 
     @Test(arguments: S3LostAnswerTests.Server.allCases, [false, true])

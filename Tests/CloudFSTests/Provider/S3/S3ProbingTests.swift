@@ -4,7 +4,7 @@ import Testing
 @testable import CloudFS
 
 /// What finding out about conditions does where it fails, and what it leaves.
-@Suite(.timeLimit(.minutes(5))) struct S3ProbingTests {
+@Suite(.timeLimit(.minutes(10))) struct S3ProbingTests {
     private typealias Bench = S3ProviderBench
 
     private static func probes(_ bench: Bench) -> [FakeS3Key] {

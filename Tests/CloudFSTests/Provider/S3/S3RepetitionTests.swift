@@ -4,7 +4,7 @@ import Testing
 @testable import CloudFS
 
 /// What is sent again because its answer was lost meets what somebody else has written since.
-@Suite(.timeLimit(.minutes(5))) struct S3RepetitionTests {
+@Suite(.timeLimit(.minutes(10))) struct S3RepetitionTests {
     private typealias Bench = S3ProviderBench
 
     private static let new = Array("new".utf8)

@@ -6,7 +6,7 @@ import Testing
 @testable import CloudFS
 
 /// Files on their way to a bucket.
-@Suite(.timeLimit(.minutes(5))) struct S3SendingTests {
+@Suite(.timeLimit(.minutes(10))) struct S3SendingTests {
     private typealias Bench = S3ProviderBench
 
     @Test func `an upload on a slow link takes as long as it moves`() async throws {

@@ -47,7 +47,7 @@ final class S3TestClocks: Sendable {
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct S3SweepingTests {
+@Suite(.timeLimit(.minutes(10))) struct S3SweepingTests {
     private typealias Bench = S3ProviderBench
 
     private static let day = Duration.seconds(86_400)
