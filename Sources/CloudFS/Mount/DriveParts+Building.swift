@@ -47,8 +47,8 @@ extension DriveParts {
         }
     }
 
-    /// Whose everything is that the cloud has: nobody else's any more, where owners were shown as
-    /// there and are not now.
+    /// Owners that were shown as the cloud has them are forgotten where that is no longer wanted:
+    /// else a file that nobody but its owner may read could not be read by who mounts.
     static func noteOwners(areShown: Bool, in catalog: Catalog) throws(CloudFSError) {
         let text = areShown ? "cloud" : "mounter"
         let known = try catalog.read { try $0.setting("owners") }

@@ -177,13 +177,11 @@ extension RemoteItem {
         if kind != sketch.kind || documentID != sketch.documentID || !attributes.isEmpty {
             return true
         }
-        let told = metadata
-        if told.userID != sketch.metadata.userID || told.groupID != sketch.metadata.groupID {
-            return true
-        }
+        let known = sketch.metadata
+        if (metadata.userID, metadata.groupID) != (known.userID, known.groupID) { return true }
         // The time of a folder is nobody's; that of a file may be rounded.
         let isOld =
-            kind == .folder || metadata.modified.seconds == sketch.metadata.modified.seconds
-        return !isOld || metadata.permissions != sketch.metadata.permissions
+            kind == .folder || metadata.modified.seconds == known.modified.seconds
+        return !isOld || metadata.permissions != known.permissions
     }
 }
