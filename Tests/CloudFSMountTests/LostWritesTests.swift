@@ -61,18 +61,25 @@ struct LostWritesTests {
 
     /// Gives the disk room again, and has memory keep nothing of what it should have.
     private static func empty(_ drive: TestDrive) async throws {
-        try await shell(
-            """
-            rm "\(drive.folder)/room/filler"
-            python3 - "\(drive.mount.state)/content" <<'END'
-            import os, sys
-            for folder, _, names in os.walk(sys.argv[1]):
-                for name in names:
-                    file = os.open(os.path.join(folder, name), os.O_RDONLY)
-                    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-            END
-            """
-        )
+        try await drive.python(emptying(drive) + "empty()")
+    }
+
+    /// Functions for that in Python.
+    private static func emptying(_ drive: TestDrive) -> String {
+        """
+        def forget(path):
+            file = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(file)
+        def contents():
+            for folder, _, names in os.walk("\(drive.mount.state)/content"):
+                yield from (os.path.join(folder, name) for name in names)
+        def empty():
+            os.unlink("\(drive.folder)/room/filler")
+            for path in contents():
+                forget(path)
+
+        """
     }
 
     @Test(arguments: Reads.allCases)
@@ -169,6 +176,33 @@ struct LostWritesTests {
                 return try await drive.state("document") == "local"
             }
             try await drive.run("cmp document \"$CLOUD/document\"")
+        }
+    }
+
+    @Test func `what was lost of a file that is not all here is fetched again`() async throws {
+        try await Self.withThinDisk(["--hydration", "partial"]) { drive in
+            try drive.cloud.write("document", HydrationTests.bytes(2 * Self.bytes))
+            try await eventually("it is listed") { try await drive.has(["document"]) }
+            try await Self.fill(drive)
+            try await drive.python(
+                Self.emptying(drive) + """
+                    expected = open(cloud + "/document", "rb").read()
+                    # It stays open, so that nobody but the system flushes it.
+                    document = os.open("document", os.O_RDONLY)
+                    def read(first, end):
+                        for offset in range(first, end, 100_000):
+                            forget("document")
+                            found = os.pread(document, 100_000, offset)
+                            assert found == expected[offset:offset + 100_000], offset
+                    read(0, \(Self.bytes))
+                    os.system('sync -f "\(drive.mount.state)"')
+                    empty()
+                    [content] = contents()
+                    with open(content, "rb") as file:
+                        assert file.read(100_000) != expected[:100_000], "nothing was lost"
+                    read(0, 2 * \(Self.bytes))
+                    """
+            )
         }
     }
 }

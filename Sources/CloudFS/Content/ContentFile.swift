@@ -197,6 +197,19 @@ final class ContentFile: Sendable {
     /// Looks, without a flush, whether the system could write what it began to write.
     func requireWritten() throws(CloudFSError) { try flush(by: clinux_expect_written) }
 
+    /// Whether the disk lost bytes of it, as a flush has said or the system says now: they read as
+    /// zeros once memory has let go of them.
+    var hasLosses: Bool {
+        get throws(CloudFSError) {
+            do throws(CloudFSError) {
+                try requireWritten()
+                return false
+            } catch {
+                return try isTorn
+            }
+        }
+    }
+
     // MARK: - Marks
 
     // Bits of the file's mode that mean nothing else here: the file remembers them by itself.

@@ -76,8 +76,25 @@ extension Filesystem {
         }
     }
 
+    /// Looks for bytes that the disk has not lost.
+    ///
+    /// What is all here was flushed as such, so only what is not can have been lost unnoticed.
+    ///
+    /// - Throws: What the catalog says, if it cannot note that lost bytes are absent.
     private func look(
         _ file: OpenFile,
+        _ offset: Int64,
+        _ count: Int
+    ) throws(CloudFSError) -> Presence {
+        let here = try presence(of: file, offset, count)
+        guard case .range(.file(let content, _, _, _)) = here, try content.hasLosses,
+            try hydrator.dropTorn(content, of: file)
+        else { return here }
+        return .absent
+    }
+
+    private func presence(
+        of file: OpenFile,
         _ offset: Int64,
         _ count: Int
     ) throws(CloudFSError) -> Presence {

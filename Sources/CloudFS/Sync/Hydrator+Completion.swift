@@ -115,7 +115,8 @@ extension Hydrator {
                 try content.synchronize()
             }
         } catch {
-            if try content.isTorn { dropTorn(content, of: file) }
+            // Should the catalog not take it, the mark stays, and whoever reads on meets it.
+            if try content.isTorn { _ = try? dropTorn(content, of: file) }
             throw error
         }
         try FaultPoint.hydrateFlushed.pass()
@@ -140,12 +141,17 @@ extension Hydrator {
     }
 
     /// Has those who read on fetch anew what the disk lost.
-    private func dropTorn(_ content: ContentFile, of file: OpenFile) {
-        let actions = file.change { state -> [HydrationPlan.Action] in
+    ///
+    /// - Returns: Whether the content was dropped: it is not if only this machine has its bytes.
+    func dropTorn(_ content: ContentFile, of file: OpenFile) throws(CloudFSError) -> Bool {
+        let actions = try file.change { state throws(CloudFSError) -> [HydrationPlan.Action]? in
+            // Somebody else has done so meanwhile.
             guard state.content === content else { return [] }
-            return files.dropTorn(&state, file.id)
+            return try files.dropTorn(&state, file.id)
         }
+        guard let actions else { return false }
         perform(actions, on: file)
         hub.publish([.content(file.id)])
+        return true
     }
 }

@@ -22,15 +22,18 @@ extension OpenFiles {
 
     /// Has a file fetched anew of which the disk lost bytes, if they are in the cloud.
     ///
-    /// What the catalog calls present was flushed before, and is sound. Should it not take now that
-    /// the content is dropped, that is done when all is here again: the mark stays.
+    /// What the catalog calls present was flushed before, and is sound.
     ///
-    /// - Returns: What ends the fetches and waits of the lost content.
-    func dropTorn(_ state: inout OpenFile.State, _ id: ItemID) -> [HydrationPlan.Action] {
+    /// - Returns: What ends the fetches and waits of the lost content; `nil` if it stays.
+    /// - Throws: What the catalog says; then the content stays, and its mark.
+    func dropTorn(
+        _ state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> [HydrationPlan.Action]? {
         guard state.plan != nil, !state.isDirty, state.base != nil, state.direct == nil else {
-            return []
+            return nil
         }
-        try? catalog.write { try $0.dropContent(of: try $0.reader.existing(id)) }
+        try catalog.write { try $0.dropContent(of: try $0.reader.existing(id)) }
         return reload(&state, id)
     }
 }
