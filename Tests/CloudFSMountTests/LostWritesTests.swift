@@ -189,18 +189,26 @@ struct LostWritesTests {
                     expected = open(cloud + "/document", "rb").read()
                     # It stays open, so that nobody but the system flushes it.
                     document = os.open("document", os.O_RDONLY)
-                    def read(first, end):
-                        for offset in range(first, end, 100_000):
-                            forget("document")
-                            found = os.pread(document, 100_000, offset)
-                            assert found == expected[offset:offset + 100_000], offset
-                    read(0, \(Self.bytes))
+                    def read(offset):
+                        forget("document")
+                        found = os.pread(document, 100_000, offset)
+                        assert found == expected[offset:offset + 100_000], offset
+                    # Backwards and with gaps, so that nothing is read ahead.
+                    fetched = range(2 * \(Self.bytes) - 200_000, -1, -200_000)
+                    for offset in fetched:
+                        read(offset)
                     os.system('sync -f "\(drive.mount.state)"')
                     empty()
                     [content] = contents()
                     with open(content, "rb") as file:
-                        assert file.read(100_000) != expected[:100_000], "nothing was lost"
-                    read(0, 2 * \(Self.bytes))
+                        lost = [offset for offset in fetched if
+                                os.pread(file.fileno(), 100_000, offset)
+                                != expected[offset:offset + 100_000]]
+                    assert lost, "nothing was lost"
+                    # Half of it was lost, and half never fetched.
+                    read(lost[0] + 50_000)
+                    for offset in range(0, 2 * \(Self.bytes), 100_000):
+                        read(offset)
                     """
             )
         }

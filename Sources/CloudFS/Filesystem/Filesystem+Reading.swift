@@ -51,13 +51,25 @@ extension Filesystem {
         var wait = first
         while true {
             if let wait { try await hydrator.finish(wait) }
-            let here = try look(file, range.lowerBound, range.count)
-            if let source = here.source { return source }
-            // They came, and were dropped at once for want of room.
-            wait = try await hydrator.blocking {
-                try self.hydrator.begin(file, range: range, handle: nil)
+            let here = try presence(of: file, range.lowerBound, range.count)
+            if let source = here.source, try here.torn == nil { return source }
+            // They came, and were dropped at once for want of room, or the disk lost them.
+            let again = try await hydrator.blocking { () throws -> Arrival in
+                if let source = try self.look(file, range.lowerBound, range.count).source {
+                    return .here(source)
+                }
+                return .awaited(try self.hydrator.begin(file, range: range, handle: nil))
+            }
+            switch again {
+            case .here(let source): return source
+            case .awaited(let next): wait = next
             }
         }
+    }
+
+    private enum Arrival {
+        case here(ReadSource)
+        case awaited(HydrationWait?)
     }
 
     /// How much of what is asked for is here, and where.
@@ -74,11 +86,19 @@ extension Filesystem {
             case .absent: nil
             }
         }
+
+        /// The content, if the disk lost bytes of it: what is all here was flushed as such, so only
+        /// what is not can have been lost unnoticed.
+        var torn: ContentFile? {
+            get throws(CloudFSError) {
+                guard case .range(.file(let content, _, _, _)) = self, try content.hasLosses
+                else { return nil }
+                return content
+            }
+        }
     }
 
-    /// Looks for bytes that the disk has not lost.
-    ///
-    /// What is all here was flushed as such, so only what is not can have been lost unnoticed.
+    /// Looks for bytes that the disk has not lost; what it lost is dropped, which may block.
     ///
     /// - Throws: What the catalog says, if it cannot note that lost bytes are absent.
     private func look(
@@ -87,9 +107,7 @@ extension Filesystem {
         _ count: Int
     ) throws(CloudFSError) -> Presence {
         let here = try presence(of: file, offset, count)
-        guard case .range(.file(let content, _, _, _)) = here, try content.hasLosses,
-            try hydrator.dropTorn(content, of: file)
-        else { return here }
+        guard let torn = try here.torn, try hydrator.dropTorn(torn, of: file) else { return here }
         return .absent
     }
 

@@ -277,9 +277,8 @@ final class OpenFiles: Sendable {
             guard !state.isInUse, !state.isBeingFetched, try state.content?.isTorn == true else {
                 return
             }
-            // Nobody waits for what would have to be woken. Should the catalog not take it, the
-            // mark stays, and whoever reads next meets it.
-            _ = try? dropTorn(&state, file.id)
+            // Nobody waits for what would have to be woken.
+            _ = try dropTorn(&state, file.id)
         }
     }
 
