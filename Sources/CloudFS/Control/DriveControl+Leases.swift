@@ -63,7 +63,7 @@ extension DriveControl {
 
     private struct SharedDocument: Sendable {
         var id: DocumentID
-        var parent: ItemID
+        var item: ItemID
     }
 
     /// Documents that other devices know; in an order that is the same for all of them.
@@ -72,9 +72,9 @@ extension DriveControl {
             try items.compactMap { id -> SharedDocument? in
                 let unit = try reader.package(of: id) ?? id
                 guard let item = try reader.item(unit)?.item, item.kind == .file,
-                    let parent = try reader.base(of: unit)?.parent
+                    try reader.base(of: unit)?.parent != nil
                 else { return nil }
-                return SharedDocument(id: item.documentID, parent: parent)
+                return SharedDocument(id: item.documentID, item: unit)
             }
         }
         return found.sorted { $0.id.description < $1.id.description }
@@ -82,16 +82,16 @@ extension DriveControl {
 
     /// Looks for what other devices wrote before it was this one's turn.
     private func refresh(_ documents: [SharedDocument]) async {
-        let late = CloudFSError(.timedOut, "the cloud did not list the folder in time")
-        for folder in Set(documents.map(\.parent)) {
+        let late = CloudFSError(.timedOut, "the cloud did not tell of the document in time")
+        for document in documents {
             do {
                 try await withDeadline(Self.refreshLimit, or: late) {
-                    try await self.filesystem.feed.refresh(folder)
+                    try await self.filesystem.feed.bringUpToDate(document.item)
                 }
             } catch {
                 filesystem.logger.info(
                     "a document is written without a look for newer versions",
-                    metadata: ["error": "\(error)"]
+                    metadata: ["item.id": "\(document.item)", "error": "\(error)"]
                 )
             }
         }

@@ -1,8 +1,44 @@
 /// What somebody waits for, and what a user asks of the feed.
 extension ChangeFeed {
-    /// Lists a folder and applies all of it, deletions too, before returning.
+    /// Lists a folder and applies all of it, deletions too, before returning; what is being changed
+    /// all the time is applied later.
     func refresh(_ folder: ItemID) async throws(CloudFSError) {
-        if let error = try await process([folder], depth: .few)[folder] { throw error }
+        for _ in 0..<Self.mostLooks {
+            let compared = try await process([folder], depth: .few)
+            if let error = compared.refused[folder] { throw error }
+            guard compared.blurred.contains(folder) else { return }
+        }
+    }
+
+    /// Another device's change that is heard of during a listing blurs one of them, hardly three.
+    private static let mostLooks = 3
+
+    /// Brings a file up to what the cloud has now before it returns, however much else is in its
+    /// folder.
+    ///
+    /// - Throws: why the cloud is not reached. While this machine sends the file itself, it does
+    ///   not return: whoever calls it has a limit.
+    func bringUpToDate(_ id: ItemID) async throws(CloudFSError) {
+        var blurs = 0
+        while true {
+            switch try await applier.look(at: id) {
+            case .clear: return
+            case .elsewhere:
+                guard let folder = try await knownFolder(of: id) else { return }
+                return try await refresh(folder)
+            case .blurred:
+                // News of another device has blurred one look; what goes on takes its time.
+                blurs += 1
+                if blurs > 1 { await pause(Self.movingPause) }
+            }
+            guard !Task.isCancelled else {
+                throw CloudFSError(.cancelled, "a look was ended", item: id)
+            }
+        }
+    }
+
+    private func knownFolder(of id: ItemID) async throws(CloudFSError) -> ItemID? {
+        try await pool.engine { try self.catalog.read { try $0.base(of: id)?.parent } }
     }
 
     /// Compares a folder with the cloud before it returns, and all below it soon.

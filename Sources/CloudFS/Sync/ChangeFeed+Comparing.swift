@@ -10,22 +10,28 @@ extension ChangeFeed {
     /// If more are, it is not they. Any number may be closed to us.
     private static let mostBroken = 16
 
+    /// What was not seen of folders that were compared; they are listed again.
+    struct Compared {
+        /// Why some cannot be listed, though the cloud can be reached.
+        var refused: [ItemID: CloudFSError] = [:]
+        /// Those in which something was being changed meanwhile.
+        var blurred: Set<ItemID> = []
+    }
+
     /// Lists folders, and the new ones found in them; then removes what none of them has.
     ///
     /// - Parameter isFresh: Whether a listing that runs already does not count.
-    /// - Returns: Why some of them cannot be listed, though the cloud can be reached; they are
-    ///   tried again.
     @discardableResult
     func process(
         _ folders: [ItemID],
         depth: RemoteApplier.Depth,
         isFresh: Bool = true
-    ) async throws(CloudFSError) -> [ItemID: CloudFSError] {
+    ) async throws(CloudFSError) -> Compared {
         let asked = Set(folders)
         var missing: [Missing] = []
         var queue = Deque(folders)
         var sketched: [ItemID] = []
-        var refused: [ItemID: CloudFSError] = [:]
+        var compared = Compared()
         var broken = 0
         var failure: CloudFSError?
         await withTaskGroup(of: Listing.self) { group in
@@ -44,6 +50,7 @@ extension ChangeFeed {
                 case .success(let outcome):
                     missing.append(Missing(folder: listing.folder, items: outcome.missing))
                     queue += outcome.unlisted
+                    if outcome.isBlurred { compared.blurred.insert(listing.folder) }
                     if outcome.hasSketches, depth == .few { sketched.append(listing.folder) }
                 case .failure(let error)
                 where error.code == .notFound || error.code == .notDirectory:
@@ -53,7 +60,7 @@ extension ChangeFeed {
                 where isOfFolder(error, listing.folder)
                     && (error.code == .denied || broken < Self.mostBroken):
                     if error.code != .denied { broken += 1 }
-                    refused[listing.folder] = error
+                    compared.refused[listing.folder] = error
                 case .failure(let error):
                     failure = error
                 }
@@ -62,7 +69,7 @@ extension ChangeFeed {
         guard !Task.isCancelled else {
             throw CloudFSError(.cancelled, "comparing with the cloud was ended")
         }
-        noteRefused(refused)
+        noteRefused(compared.refused)
         if !sketched.isEmpty { noteSketches(in: sketched) }
         missing.removeAll { $0.items.isEmpty }
         if !missing.isEmpty, applier.hasStableIDs {
@@ -74,7 +81,7 @@ extension ChangeFeed {
         }
         try await remove(missing)
         if let failure { throw failure }
-        return refused
+        return compared
     }
 
     /// Leaves out everything until all is compared: what is missing may have moved into a folder

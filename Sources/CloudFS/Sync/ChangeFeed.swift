@@ -169,7 +169,7 @@ final class ChangeFeed: Sendable {
         if !hasCompared { scanNeeded.raise() }
     }
 
-    private func pause(_ delay: Duration) async {
+    func pause(_ delay: Duration) async {
         // A cancelled pause ends early, and so does the loop around it.
         try? await Task.sleep(for: delay)
     }
@@ -310,7 +310,7 @@ final class ChangeFeed: Sendable {
     /// folders are opened.
     private static let firstDetails = 10_000
     private static let looksLimit = 10_000
-    private static let movingPause = Duration.milliseconds(100)
+    static let movingPause = Duration.milliseconds(100)
 
     var clocks: Clocks { applier.files.clocks }
 

@@ -92,34 +92,79 @@ extension RemoteApplier {
                 known[item.name].map { !item.tellsMore(than: $0) } ?? false
             }
             if isPlain { chosen = [] }
-            if try await take(details, of: listing) { hasOthers = true }
+            if try await take(details, of: listing).hasOthers { hasOthers = true }
             let seen = Set(sample.map(\.name))
             chosen.removeAll { seen.contains($0.name) }
         }
         guard !chosen.isEmpty else { return sketches.count <= Self.fewDetails }
         let details = try await provider.details(of: chosen, in: listing.path)
-        if try await take(details, of: listing) { hasOthers = true }
+        if try await take(details, of: listing).hasOthers { hasOthers = true }
         return true
     }
 
-    /// - Returns: Whether some are of another kind than they seemed: only a complete listing can
-    ///   put one item in the place of another.
+    /// What came of taking items over one by one.
+    private struct Taking {
+        /// Whether some are of another kind than they seemed: only a complete listing can put one
+        /// item in the place of another.
+        var hasOthers = false
+        /// Whether some were left out, because what was seen of them may be half of a change.
+        var isBlurred = false
+    }
+
     private func take(
         _ items: [RemoteItem],
         of listing: Listing
-    ) async throws(CloudFSError) -> Bool {
+    ) async throws(CloudFSError) -> Taking {
         let others = try await pool.engine { try self.forgetOthers(items, in: listing.folder) }
+        var taking = Taking(hasOthers: !others.isEmpty)
         var rest = items.filter { !others.contains($0.name) }
         while !rest.isEmpty {
             let coming = rest
             let changed = try await pool.engine { try self.apply(coming, of: listing) }
             rest.removeFirst(changed.count)
             hub.publish(changed.changes)
+            if !changed.skipped.isEmpty { taking.isBlurred = true }
             for (id, remote) in changed.contents {
-                try await applyContent(of: id, remote, of: listing)
+                let isSure = try await applyContent(of: id, remote, of: listing)
+                if !isSure { taking.isBlurred = true }
             }
         }
-        return !others.isEmpty
+        return taking
+    }
+
+    /// What a look at one file has shown.
+    enum Sight: Sendable {
+        /// It is as the cloud had it after the look began.
+        case clear
+        /// It was being written meanwhile, here or elsewhere: the next look may tell more.
+        case blurred
+        /// Something else has its place, or nothing: only a listing can tell what became of it.
+        case elsewhere
+    }
+
+    /// Looks at one file as the cloud has it now, whatever a listing would cost, and takes over
+    /// what is new.
+    ///
+    /// - Throws: why the cloud is not reached, or does not tell.
+    func look(at id: ItemID) async throws(CloudFSError) -> Sight {
+        let mark = mutations.beginListing()
+        defer { mutations.endListing() }
+        let base = try await pool.engine { try self.catalog.read { try $0.base(of: id) } }
+        guard let base, let folder = base.parent,
+            case .begun(let listing) = try await pool.engine({ try self.begin(folder, .few, mark) })
+        else { return .elsewhere }
+        let remote: RemoteItem
+        do throws(CloudFSError) {
+            remote = try await provider.item(at: listing.path.appending(try ItemName(base.name)))
+        } catch  where error.code == .notFound || error.code == .notDirectory {
+            return .elsewhere
+        }
+        guard remote.kind == .file, !hasStableIDs || remote.id == base.remoteID else {
+            return .elsewhere
+        }
+        let taking = try await take([remote], of: listing)
+        if taking.hasOthers { return .elsewhere }
+        return taking.isBlurred ? .blurred : .clear
     }
 
     /// Makes the next listing look closer at items that are of another kind than they seemed.
@@ -167,7 +212,7 @@ extension RemoteApplier {
         guard let folder,
             case .begun(let listing) = try await pool.engine({ try self.begin(folder, .few, mark) })
         else { return nil }
-        return try await take([remote], of: listing) ? folder : nil
+        return try await take([remote], of: listing).hasOthers ? folder : nil
     }
 }
 

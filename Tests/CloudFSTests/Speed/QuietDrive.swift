@@ -14,6 +14,8 @@ final class QuietDrive: Sendable {
     /// One of its files, all of whose 64 KiB are here.
     let file: ItemID
     var filesystem: Filesystem { parts.filesystem }
+    /// What plays the cloud: its folder, behind faults that a test may plan.
+    let cloud: FaultyProvider
     /// How many requests were answered with an error, or not at once.
     var failures: Int { port.failures.withLock { $0 } }
 
@@ -29,6 +31,15 @@ final class QuietDrive: Sendable {
         try directory.write([], to: "state/.keep")
         var logger = Logger(label: "speed")
         logger.logLevel = .critical
+        var surroundings = DriveParts.Surroundings()
+        let cloud = FaultyProvider(
+            EmbeddedProvider(
+                root: directory.path("cloud"),
+                deviceName: "speed",
+                pool: surroundings.pool
+            )
+        )
+        surroundings.provider = cloud
         let parts = try DriveParts(
             MountConfiguration(
                 containers: [.init(url: .local(path: directory.path("cloud")))],
@@ -36,6 +47,7 @@ final class QuietDrive: Sendable {
                 stateDirectory: directory.path("state"),
                 deviceName: "speed"
             ),
+            in: surroundings,
             kept: try KeptState(nil, NoKeeper()),
             keeper: NoKeeper(),
             logger: logger
@@ -44,6 +56,7 @@ final class QuietDrive: Sendable {
         try await parts.filesystem.ensureListed(.root, within: .seconds(10))
         file = try Self.fill(parts.filesystem)
         self.directory = directory
+        self.cloud = cloud
         self.parts = parts
         ledger = RequestLedger(logger: logger)
     }
@@ -77,6 +90,16 @@ final class QuietDrive: Sendable {
             filesystem.release(opened.handle)
         }
         return last
+    }
+
+    /// Writes a file as another device does.
+    func writeInCloud(_ text: String, to name: String) throws {
+        try directory.write(text.utf8, to: "cloud/" + name)
+    }
+
+    /// Renames a file as another device does.
+    func moveInCloud(_ name: String, to other: String) {
+        #expect(rename(directory.path("cloud/" + name), directory.path("cloud/" + other)) == 0)
     }
 
     /// Answers a request as if the kernel had sent it.
