@@ -41,6 +41,8 @@ public final class FaultyProvider: ProviderLayer {
     private struct State {
         var isOffline = false
         var hanging: Set<Operation> = []
+        /// Those that the provider does at once, and answers later.
+        var hangingAnswers: Set<Operation> = []
         var waiting: [UInt64: CheckedContinuation<Void, Never>] = [:]
         var nextWaiter: UInt64 = 0
         var counts: [Operation: Int] = [:]
@@ -94,14 +96,28 @@ public final class FaultyProvider: ProviderLayer {
     }
 
     /// Lets requests wait until `release`; calls can still be cancelled.
-    public func hang(_ operations: Set<Operation> = Set(Operation.allCases)) {
-        state.withLock { $0.hanging.formUnion(operations) }
+    ///
+    /// - Parameter moment: Whether they wait to be done, or to be answered.
+    public func hang(
+        _ operations: Set<Operation> = Set(Operation.allCases),
+        _ moment: Moment = .before
+    ) {
+        state.withLock { state in
+            switch moment {
+            case .before: state.hanging.formUnion(operations)
+            case .after: state.hangingAnswers.formUnion(operations)
+            }
+        }
     }
+
+    /// How many requests hang.
+    public var hangingCount: Int { state.withLock { $0.waiting.count } }
 
     /// Ends all hanging, for those who wait and for those who come.
     public func release() {
         let waiting = state.withLock { state in
             state.hanging = []
+            state.hangingAnswers = []
             defer { state.waiting = [:] }
             return state.waiting
         }
@@ -148,6 +164,7 @@ public final class FaultyProvider: ProviderLayer {
         if let fault, fault.moment == .before { throw fault.error }
         let value = try await body()
         if let fault { throw fault.error }
+        await waitWhileHanging(operation, .after)
         return value
     }
 
@@ -169,9 +186,14 @@ public final class FaultyProvider: ProviderLayer {
         return fault
     }
 
-    private func waitWhileHanging(_ operation: Operation) async {
+    private func waitWhileHanging(_ operation: Operation, _ moment: Moment = .before) async {
         await suspend { state, number, continuation in
-            guard state.hanging.contains(operation) else { return false }
+            let hanging =
+                switch moment {
+                case .before: state.hanging
+                case .after: state.hangingAnswers
+                }
+            guard hanging.contains(operation) else { return false }
             state.waiting[number] = continuation
             return true
         }

@@ -216,6 +216,15 @@ extension CatalogWriter {
         )
     }
 
+    /// Makes an item ready before all others, unless it waits because sending it failed.
+    func bringForward(_ id: ItemID) throws {
+        outcome.hasQueued = true
+        try execute(
+            "UPDATE outbox SET not_before = 0 WHERE item = ? AND error_code IS NULL",
+            [id.rawValue]
+        )
+    }
+
     /// Makes an item ready before all others that was put off because it waited for another one,
     /// unless it was changed since.
     func bringForward(_ id: ItemID, putOffUntil moment: Timestamp) throws {

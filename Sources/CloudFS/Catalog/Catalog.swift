@@ -18,6 +18,8 @@ final class Catalog: Sendable {
     /// Raised after a commit that brought much to a pinned place, which is to be asked for.
     let pinned = Signal()
     private let reserve: CatalogReserve
+    /// Where threads of pools wait before they wait for the connection that writes.
+    private let pools = DispatchQueue(label: "cloudfs.catalog.pools")
     /// How many transactions that take long run, or wait for their turn.
     private let longWrites = Atomic(0)
     /// The same for those that do not.
@@ -92,7 +94,7 @@ final class Catalog: Sendable {
         guard !isBusy else { return try read(body) }
         return try Self.converting("the catalog cannot be read") {
             // Nothing is written meanwhile, so that this needs no transaction to be consistent.
-            try connections.writer.writeWithoutTransaction { database in
+            try onWriter { database in
                 try Self.noting(database) { try body(CatalogReader(database: database)) }
             }
         }
@@ -123,7 +125,7 @@ final class Catalog: Sendable {
         // The next one may have begun already.
         defer { _ = writingSince.compareExchange(expected: begin, desired: 0, ordering: .relaxed) }
         return try Self.converting("the catalog cannot be written") {
-            try connections.writer.writeWithoutTransaction { database in
+            try onWriter { database in
                 try Self.noting(database) {
                     let writer = CatalogWriter(database: database)
                     let value = try CatalogConnections.inTransaction(database, .immediate) {
@@ -153,6 +155,17 @@ final class Catalog: Sendable {
                 for id in step { try body(writer, id) }
             }
         }
+    }
+
+    /// Runs `body` on the connection that writes, when it is its turn.
+    ///
+    /// The connection's queue is first come, first served, and the engine has eight threads: all of
+    /// them would stand before a program that makes a file. So one of them stands there at a time.
+    private func onWriter<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        guard PoolThreads.isOnOne else {
+            return try connections.writer.writeWithoutTransaction(body)
+        }
+        return try pools.sync { try connections.writer.writeWithoutTransaction(body) }
     }
 
     private func note(_ difference: Int, isLong: Bool) {

@@ -26,30 +26,67 @@ extension DriveControl {
         guard tell(ClaimEvent(.waiting, behind: Self.unique(behind))) else { return }
         let timeout = order.timeoutSeconds.map { Duration.seconds($0) } ?? Self.usualTimeout
         let end = ContinuousClock.now + timeout
-        let wanted = try await pool.engine { try find() }
-        let turns = try await takeTurns(at: wanted, for: claimant, within: timeout)
-        var written = wanted
+        var written = try await pool.engine { try find() }
+        let request = CoordinatedAccess.Request(
+            intents: find,
+            claimant: claimant,
+            presenter: order.presenter.map { .init(rawValue: $0) },
+            end: end
+        )
+        let (granted, turns) = try await beginInTurn(request, order)
         defer { giveTurnsBack(turns, after: written) }
         let access = filesystem.access
-        let granted = try await access.begin(
-            CoordinatedAccess.Request(
-                intents: find,
-                claimant: claimant,
-                presenter: order.presenter.map { .init(rawValue: $0) },
-                end: end
-            )
-        )
         defer {
             written = filesystem.coordinator.intents(of: granted.claim)
             access.end(granted)
         }
         let items = filesystem.coordinator.intents(of: granted.claim)
         try await whileHeld(granted.claim) { () async throws(CloudFSError) in
+            if !turns.isEmpty {
+                try await self.bringNewest(granted.claim, for: claimant, until: end)
+            }
             try await self.bringHere(items, tell)
         }
         let paths = try await pool.engine { try self.paths(of: items, order) }
         guard tell(ClaimEvent(.granted, paths: paths)) else { return }
         try await waitUntilTakenAway(granted.claim)
+    }
+
+    /// How long other devices wait for one whose turn it is, and that waits for others itself.
+    private static let longestIdleTurn = Duration.seconds(30)
+
+    /// Waits for the turns among devices first, and then for programs of this one: the other way
+    /// round, they would wait for the network.
+    private func beginInTurn(
+        _ request: CoordinatedAccess.Request,
+        _ order: ClaimOrder
+    ) async throws(CloudFSError) -> (CoordinatedAccess.Granted, [Lease]) {
+        while true {
+            let turns = try await takeTurns(
+                at: request.intents,
+                for: request.claimant,
+                until: request.end
+            )
+            var limited = request
+            if !turns.isEmpty {
+                // A look may have brought a package anew.
+                await reach(order.intents.map(\.path), isFetching: true)
+                limited.end = min(request.end, .now + Self.longestIdleTurn)
+            }
+            do throws(CloudFSError) {
+                let granted = try await filesystem.access.begin(limited)
+                guard turns.contains(where: \.isLost), .now < request.end else {
+                    return (granted, turns)
+                }
+                filesystem.access.end(granted)
+            } catch {
+                guard error.code == .timedOut, limited.end < request.end else {
+                    for turn in turns { turn.end() }
+                    throw error
+                }
+            }
+            for turn in turns { turn.end() }
+        }
     }
 
     /// Names that a claim is for, and that nothing has yet.

@@ -6,58 +6,107 @@ extension DriveControl {
     /// How long a newer version of another device is waited for before a program may begin to
     /// write.
     private static let refreshLimit = Duration.seconds(5)
-    /// How long a turn is kept after a program is done, for what it wrote to be sent.
+    /// How long a turn is kept after a program is done, until what it wrote is being sent.
     private static let sendingLimit = Duration.seconds(60)
+    /// How long a drive that has just begun may take to reach the cloud, for a program that wants a
+    /// turn.
+    private static let connectingLimit = Duration.seconds(20)
+    /// How often a look may bring other documents to the paths that are to be written.
+    private static let mostRounds = 4
 
     /// Takes the turns at all documents that are to be written, and brings their newest versions.
     ///
     /// Without the cloud there are no turns: what both devices write is kept as two versions.
     ///
+    /// - Parameter find: What is to be written, as far as it is known: a look may bring something
+    ///   else to a path, or something at all.
     /// - Throws: `timedOut` or `claimed`, with the name of the device that has one of them.
     func takeTurns(
-        at intents: [AccessIntent],
+        at find: @escaping @Sendable () throws(CloudFSError) -> [AccessIntent],
         for claimant: Claimant,
-        within timeout: Duration
+        until end: ContinuousClock.Instant
     ) async throws(CloudFSError) -> [Lease] {
-        let wanted = intents.filter { $0.weight == .write && !$0.isFolder }.map(\.item)
-        guard leases.isAvailable, filesystem.connection.isOnline, !wanted.isEmpty else { return [] }
-        let documents = try await pool.engine { try self.documents(of: wanted) }
-        let end = ContinuousClock.now + timeout
-        let name = ProcessTree.name(of: claimant.process) ?? "a program"
-        var taken: [Lease] = []
-        for document in documents {
-            do throws(CloudFSError) {
-                let lease = try await leases.take(
-                    document.id,
-                    for: "\(name) (\(claimant.process))",
-                    within: max(.zero, end - .now)
-                )
-                taken.append(lease)
-            } catch {
-                guard error.isAbsenceOfTurns else {
-                    for lease in taken { lease.end() }
-                    throw error
+        let connection = filesystem.connection
+        await connection.untilKnown(atMost: min(Self.connectingLimit, max(.zero, end - .now)))
+        guard leases.isAvailable, connection.isOnline else { return [] }
+        var (taken, asked): ([Lease], Set<DocumentID>) = ([], [])
+        do throws(CloudFSError) {
+            try await lookForPromised(find, until: end)
+            for _ in 0..<Self.mostRounds {
+                let new = try await documents(of: find).filter { asked.insert($0.id).inserted }
+                guard !new.isEmpty else { break }
+                for document in new {
+                    guard let lease = try await takeTurn(at: document, for: claimant, until: end)
+                    else { continue }
+                    taken.append(lease)
                 }
+                if !taken.isEmpty { await bringUpToDate(new.map(\.item), until: end) }
             }
+            return taken
+        } catch {
+            for lease in taken { lease.end() }
+            throw error
         }
-        if !taken.isEmpty { await refresh(documents) }
-        return taken
+    }
+
+    /// - Returns: `nil` where the cloud keeps no turns, or cannot be asked.
+    private func takeTurn(
+        at document: SharedDocument,
+        for claimant: Claimant,
+        until end: ContinuousClock.Instant
+    ) async throws(CloudFSError) -> Lease? {
+        let name = ProcessTree.name(of: claimant.process) ?? "a program"
+        do throws(CloudFSError) {
+            return try await leases.take(
+                document.id,
+                for: "\(name) (\(claimant.process))",
+                within: max(.zero, end - .now)
+            )
+        } catch  where ![.claimed, .timedOut, .cancelled].contains(error.code) {
+            filesystem.logger.info(
+                "a document is written without a turn",
+                metadata: ["item.id": "\(document.item)", "error": "\(error)"]
+            )
+            return nil
+        }
+    }
+
+    /// Makes sure that a program which was granted what it writes begins with the newest version:
+    /// while it waited for others here, one that came was put off.
+    ///
+    /// Who has an older version open is waited for, a little: it may be the program itself.
+    func bringNewest(
+        _ granted: Claim,
+        for claimant: Claimant,
+        until end: ContinuousClock.Instant
+    ) async throws(CloudFSError) {
+        let items = written(filesystem.coordinator.intents(of: granted))
+        let outdated = try await pool.engine {
+            try self.catalog.read { reader in try items.filter { try reader.newer(of: $0) != nil } }
+        }
+        await filesystem.feed.applier.lettingReplace(outdated, claimedBy: claimant.purpose) {
+            await bringUpToDate(outdated, until: end, isPatient: true)
+        }
     }
 
     /// Gives turns back when the cloud has what was written.
     func giveTurnsBack(_ taken: [Lease], after intents: [AccessIntent]) {
         guard !taken.isEmpty else { return }
+        let items = intents.filter { $0.weight == .write }.map(\.unit)
         Task {
-            let items = intents.filter { $0.weight == .write }.map(\.unit)
             defer { for lease in taken { lease.end() } }
+            var trouble: CloudFSError?
             do throws(CloudFSError) {
-                try await filesystem.uploader.waitUntilSent(items, within: Self.sendingLimit)
+                if try await filesystem.uploader.sendFirst(items, within: Self.sendingLimit) {
+                    return
+                }
             } catch {
-                filesystem.logger.warning(
-                    "a turn is given back before it is known what was sent",
-                    metadata: ["error": "\(error)"]
-                )
+                trouble = error
             }
+            filesystem.logger.warning(
+                "a turn is given back before the cloud has what was written",
+                metadata: ["error": "\(trouble.map { "\($0)" } ?? "it was not sent in time")"]
+            )
         }
     }
 
@@ -66,8 +115,31 @@ extension DriveControl {
         var item: ItemID
     }
 
-    /// Documents that other devices know; in an order that is the same for all of them.
-    private func documents(of items: [ItemID]) throws(CloudFSError) -> [SharedDocument] {
+    private func written(_ intents: [AccessIntent]) -> [ItemID] {
+        intents.filter { $0.weight == .write && !$0.isFolder }.map(\.unit)
+    }
+
+    /// Documents that other devices know, by the identities that they know them by; in an order
+    /// that is the same for all of them.
+    private func documents(
+        of find: @escaping @Sendable () throws(CloudFSError) -> [AccessIntent]
+    ) async throws(CloudFSError) -> [SharedDocument] {
+        let known = try await pool.engine { try self.documents(try find()) }
+        for document in known {
+            do throws(CloudFSError) {
+                try await filesystem.feed.identify(document.item)
+            } catch  where error.code != .cancelled {
+                filesystem.logger.info(
+                    "a document is not known by the identity that other devices know",
+                    metadata: ["item.id": "\(document.item)", "error": "\(error)"]
+                )
+            }
+        }
+        return try await pool.engine { try self.documents(try find()) }
+    }
+
+    private func documents(_ intents: [AccessIntent]) throws(CloudFSError) -> [SharedDocument] {
+        let items = intents.filter { $0.weight == .write && !$0.isFolder }.map(\.item)
         let found = try catalog.read { reader in
             try items.compactMap { id -> SharedDocument? in
                 let unit = try reader.package(of: id) ?? id
@@ -80,20 +152,55 @@ extension DriveControl {
         return found.sorted { $0.id.description < $1.id.description }
     }
 
+    /// Looks whether another device has made what is to be made here.
+    private func lookForPromised(
+        _ find: @escaping @Sendable () throws(CloudFSError) -> [AccessIntent],
+        until end: ContinuousClock.Instant
+    ) async throws(CloudFSError) {
+        let names = filesystem.promisedNames
+        let places = try await pool.engine {
+            try find().compactMap { $0.weight == .write ? names.place($0.item) : nil }
+        }
+        await looking(at: places, until: end) { place in
+            try await self.filesystem.feed.look(
+                for: try ItemName(place.name),
+                in: place.parent
+            )
+        }
+    }
+
     /// Looks for what other devices wrote before it was this one's turn.
-    private func refresh(_ documents: [SharedDocument]) async {
+    private func bringUpToDate(
+        _ items: [ItemID],
+        until end: ContinuousClock.Instant,
+        isPatient: Bool = false
+    ) async {
+        await looking(at: items, until: end) { item in
+            try await self.filesystem.feed.bringUpToDate(item, isPatient: isPatient)
+        }
+    }
+
+    /// Looks at all of `subjects` at once, for as long as a program may be kept waiting for that.
+    private func looking<Subject: Sendable>(
+        at subjects: [Subject],
+        until end: ContinuousClock.Instant,
+        _ look: @escaping @Sendable (Subject) async throws -> Void
+    ) async {
+        guard !subjects.isEmpty else { return }
         let late = CloudFSError(.timedOut, "the cloud did not tell of the document in time")
-        for document in documents {
-            do {
-                try await withDeadline(Self.refreshLimit, or: late) {
-                    try await self.filesystem.feed.bringUpToDate(document.item)
+        do {
+            let limit = min(Self.refreshLimit, max(.seconds(1), end - .now))
+            try await withDeadline(limit, or: late) {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for subject in subjects { group.addTask { try await look(subject) } }
+                    try await group.waitForAll()
                 }
-            } catch {
-                filesystem.logger.info(
-                    "a document is written without a look for newer versions",
-                    metadata: ["item.id": "\(document.item)", "error": "\(error)"]
-                )
             }
+        } catch {
+            filesystem.logger.info(
+                "a document is written without a look for newer versions",
+                metadata: ["documents": "\(subjects)", "error": "\(error)"]
+            )
         }
     }
 
@@ -110,16 +217,6 @@ extension DriveControl {
                 process: holder.process,
                 isOwn: isOwn
             )
-        }
-    }
-}
-
-extension CloudFSError {
-    /// Whether it says that the cloud keeps no turns, or cannot be asked.
-    fileprivate var isAbsenceOfTurns: Bool {
-        switch code {
-        case .offline, .unsupported, .denied, .readOnly, .unauthenticated: true
-        default: false
         }
     }
 }

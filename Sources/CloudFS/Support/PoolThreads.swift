@@ -51,6 +51,13 @@ final class PoolThreads: Sendable {
     /// Starts a thread, or tells the number of the error.
     typealias Starter = @Sendable (_ body: @escaping @Sendable () -> Void) -> Int32
 
+    /// Set on every thread of every pool.
+    private static let mark = {
+        var key = pthread_key_t()
+        guard pthread_key_create(&key, nil) == 0 else { fatalError("no key for threads of pools") }
+        return key
+    }()
+
     private let start: Starter
     private let state: Mutex<State>
     private let wakeUp = DispatchSemaphore(value: 0)
@@ -105,7 +112,11 @@ final class PoolThreads: Sendable {
         for _ in 0..<idle { wakeUp.signal() }
     }
 
+    /// Whether the caller runs on a thread of a pool.
+    static var isOnOne: Bool { pthread_getspecific(mark) != nil }
+
     private func serve() {
+        pthread_setspecific(Self.mark, UnsafeRawPointer(bitPattern: 1))
         while true {
             switch state.withLock({ $0.next() }) {
             case .work(let work): work()

@@ -13,6 +13,14 @@ final class Connection: Sendable {
         var connection = ConnectionState.connecting
         var quota: Quota?
         var pausedSince: Timestamp?
+        /// Who waits to hear how the first attempt to connect ends.
+        var waiting: [Signal] = []
+
+        mutating func set(_ connection: ConnectionState) -> [Signal] {
+            self.connection = connection
+            defer { waiting = [] }
+            return waiting
+        }
     }
 
     private let state = Mutex(State())
@@ -35,7 +43,19 @@ final class Connection: Sendable {
     }
 
     func didConnect() {
-        state.withLock { $0.connection = .online }
+        for waiting in state.withLock({ $0.set(.online) }) { waiting.raise() }
+    }
+
+    /// Waits until it is known whether the cloud can be reached: a drive that has just begun has
+    /// not asked yet.
+    func untilKnown(atMost limit: Duration) async {
+        let known = Signal()
+        let isConnecting = state.withLock { state in
+            guard state.connection == .connecting else { return false }
+            state.waiting.append(known)
+            return true
+        }
+        if isConnecting { await known.wait(atMost: limit) }
     }
 
     /// Since when nothing is to be sent or fetched that nobody waits for; `nil` for no pause.
@@ -66,13 +86,14 @@ final class Connection: Sendable {
 
     private func didLose(_ error: CloudFSError) {
         let now = clocks.now()
-        state.withLock { state in
+        let waiting = state.withLock { state in
             if case .offline(_, let since) = state.connection {
-                state.connection = .offline(reason: error.message, since: since)
+                state.set(.offline(reason: error.message, since: since))
             } else {
-                state.connection = .offline(reason: error.message, since: now)
+                state.set(.offline(reason: error.message, since: now))
             }
         }
+        for waiting in waiting { waiting.raise() }
         lost.raise()
     }
 }

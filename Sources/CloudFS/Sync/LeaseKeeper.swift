@@ -291,9 +291,12 @@ final class LeaseKeeper: Sendable {
         guard let store = leases() else {
             throw CloudFSError(.unsupported, "this cloud cannot give leases to its devices")
         }
-        let timeout = CloudFSError(.timedOut, "the cloud did not answer when asked for a lease")
+        let late = CloudFSError(.offline, "the cloud did not answer when asked for a lease")
         do {
-            return try await withDeadline(requestLimit, or: timeout) { try await body(store) }
+            return try await withDeadline(requestLimit, or: late) { try await body(store) }
+        } catch let error as CloudFSError where error.code == .timedOut {
+            // To whoever wants the lease, that would mean that somebody else has it.
+            throw CloudFSError(.offline, error.message, cause: error)
         } catch {
             throw error as? CloudFSError ?? Self.cancelled
         }

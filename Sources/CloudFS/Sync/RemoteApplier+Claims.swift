@@ -14,7 +14,7 @@ extension RemoteApplier {
         postponed.withLock { _ = $0.insert(id) }
         do throws(CloudFSError) {
             let intent = AccessIntent.writing(id, .forReplacing, isFolder: withAllIn)
-            let claim = try coordinator.tryClaim([intent], by: .besidePlain)
+            let claim = try coordinator.tryClaim([intent], by: beginning(id) ?? .besidePlain)
             postponed.withLock { _ = $0.remove(id) }
             return claim
         } catch {
@@ -23,6 +23,21 @@ extension RemoteApplier {
             throw error
         }
     }
+
+    /// Runs `body` while the content of some items may be replaced although a program has claimed
+    /// them: that one waits for it before it begins.
+    func lettingReplace(
+        _ items: [ItemID],
+        claimedBy purpose: Purpose,
+        _ body: () async -> Void
+    ) async {
+        let claimant = Claimant(.mount, sponsors: [purpose])
+        beginners.withLock { beginners in for id in items { beginners[id] = claimant } }
+        defer { beginners.withLock { beginners in for id in items { beginners[id] = nil } } }
+        await body()
+    }
+
+    private func beginning(_ id: ItemID) -> Claimant? { beginners.withLock { $0[id] } }
 
     /// Items that were left as they are; whatever is claimed still will be left once more.
     func takePostponed() -> Set<ItemID> {

@@ -182,7 +182,8 @@ extension RemoteApplier {
                 return (base, isStill)
             }
             state.base = base
-            guard isStill, !isBlurred(id, remote, listing) else { return nil }
+            let isOld = listing.looked.map { $0.version.content != base?.version.content } ?? false
+            guard isStill, !isOld, !isBlurred(id, remote, listing) else { return nil }
             try files.observe(&state, id)
             let isSame = sameAt == state.changeCount
             let local = Reconciler.Local(

@@ -122,7 +122,9 @@ extension RemoteApplier {
             let coming = rest
             let changed = try await pool.engine { try self.apply(coming, of: listing) }
             rest.removeFirst(changed.count)
+            files.forget(changed.nameless)
             hub.publish(changed.changes)
+            if changed.hasWanted { files.wanted.raise() }
             if !changed.skipped.isEmpty { taking.isBlurred = true }
             for (id, remote) in changed.contents {
                 let isSure = try await applyContent(of: id, remote, of: listing)
@@ -134,8 +136,10 @@ extension RemoteApplier {
 
     /// What a look at one file has shown.
     enum Sight: Sendable {
-        /// It is as the cloud had it after the look began.
+        /// It is here as the cloud had it after the look began.
         case clear
+        /// The cloud has a newer version, and somebody uses the one that is here.
+        case inUse
         /// It was being written meanwhile, here or elsewhere: the next look may tell more.
         case blurred
         /// Something else has its place, or nothing: only a listing can tell what became of it.
@@ -151,20 +155,29 @@ extension RemoteApplier {
         defer { mutations.endListing() }
         let base = try await pool.engine { try self.catalog.read { try $0.base(of: id) } }
         guard let base, let folder = base.parent,
-            case .begun(let listing) = try await pool.engine({ try self.begin(folder, .few, mark) })
+            case .begun(var listing) = try await pool.engine({ try self.begin(folder, .few, mark) })
         else { return .elsewhere }
-        let remote: RemoteItem
+        listing.looked = base
         do throws(CloudFSError) {
-            remote = try await provider.item(at: listing.path.appending(try ItemName(base.name)))
+            let path = listing.path.appending(try ItemName(base.name))
+            let remote = try await provider.item(at: path)
+            guard remote.kind == .file, !hasStableIDs || remote.id == base.remoteID else {
+                return .elsewhere
+            }
+            let taking = try await take([remote], of: listing)
+            if taking.hasOthers { return .elsewhere }
+            if taking.isBlurred { return .blurred }
         } catch  where error.code == .notFound || error.code == .notDirectory {
             return .elsewhere
+        } catch  where error.code == .remoteChanged || error.code == .claimed {
+            return .blurred
         }
-        guard remote.kind == .file, !hasStableIDs || remote.id == base.remoteID else {
-            return .elsewhere
-        }
-        let taking = try await take([remote], of: listing)
-        if taking.hasOthers { return .elsewhere }
-        return taking.isBlurred ? .blurred : .clear
+        return try await hasNewer(id) ? .inUse : .clear
+    }
+
+    /// Whether the cloud is known to have a version that could not be brought here yet.
+    func hasNewer(_ id: ItemID) async throws(CloudFSError) -> Bool {
+        try await pool.engine { try self.catalog.read { try $0.newer(of: id) != nil } }
     }
 
     /// Makes the next listing look closer at items that are of another kind than they seemed.

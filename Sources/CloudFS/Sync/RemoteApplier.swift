@@ -25,6 +25,8 @@ final class RemoteApplier: Sendable {
     let whereabouts = Whereabouts()
     /// Files left as they are for as long as a coordinated program has claimed them.
     let postponed = Mutex<Set<ItemID>>([])
+    /// Those whose claimant waits for the newest version before it begins, and who brings it.
+    let beginners = Mutex<[ItemID: Claimant]>([:])
     let detailsLeft = Mutex(firstDetails)
     /// Whether the catalog knows that the container is not empty.
     let hasItems = Atomic(false)
@@ -174,6 +176,10 @@ final class RemoteApplier: Sendable {
         var hasUnreadable = false
         /// What it tells of the folder itself.
         var sketch: RemoteItem?
+        /// Of a look at one file: what was agreed on before it.
+        ///
+        /// If that is not so any more, a listing that was made beside it may tell of a newer version.
+        var looked: BaseRecord?
         var outcome = Outcome()
     }
 
@@ -311,7 +317,9 @@ final class RemoteApplier: Sendable {
     ) throws(CloudFSError) -> PageChanges.Outcome {
         try catalog.write(isLong: true) { writer in
             let (folder, mark) = (listing.folder, listing.mark)
-            guard try isStill(folder, at: listing.path, since: mark, writer.reader) else {
+            guard try isStill(folder, at: listing.path, since: mark, writer.reader),
+                try isAgreed(listing.looked, writer.reader)
+            else {
                 return PageChanges.Outcome(skipped: Set(items.map(\.id)), count: items.count)
             }
             // Another listing may have taken one meanwhile for what has its old place.
@@ -337,6 +345,12 @@ final class RemoteApplier: Sendable {
             }
             return page.result
         }
+    }
+
+    /// Whether what was agreed on before a look at one file is so still.
+    private func isAgreed(_ looked: BaseRecord?, _ reader: CatalogReader) throws -> Bool {
+        guard let looked else { return true }
+        return try reader.base(of: looked.item) == looked
     }
 
     /// Whether a path still means the folder it meant when its listing began: neither it nor a

@@ -49,18 +49,25 @@ extension Uploader {
             && totals.next.map { $0 > clocks.now() + Self.soon } ?? true
     }
 
-    /// Waits until the cloud has all changes of some items, the time is over, or the task is
-    /// cancelled.
-    func waitUntilSent(_ items: [ItemID], within limit: Duration) async throws(CloudFSError) {
+    /// Sends some items before everything else, and waits until the cloud has all their changes.
+    ///
+    /// - Parameter limit: How long it is waited for one to be sent; not counted is how long that
+    ///   takes.
+    /// - Returns: Whether the cloud has all; if not, the time is over, or the task was cancelled.
+    func sendFirst(_ items: [ItemID], within limit: Duration) async throws(CloudFSError) -> Bool {
+        try await pool.engine {
+            try self.catalog.write { writer in for id in items { try writer.bringForward(id) } }
+        }
         let end = clocks.elapsed() + limit
-        while clocks.elapsed() < end {
+        while clocks.elapsed() < end || !active.isDisjoint(with: items) {
             let isSent = try await pool.engine {
                 try self.catalog.read { reader in
                     try items.allSatisfy { try reader.outboxEntry(of: $0) == nil }
                 }
             }
-            if isSent { return }
-            do { try await Task.sleep(for: .milliseconds(50)) } catch { return }
+            if isSent { return true }
+            do { try await Task.sleep(for: .milliseconds(50)) } catch { return false }
         }
+        return false
     }
 }

@@ -19,13 +19,19 @@ extension Uploader {
         case .waitFor(let other):
             return try await letGoFirst(other, before: id, facts, chain: chain)
         case .createFolder, .createSymlink: return try await create(id, facts)
-        case .move: return try await move(id, facts, to: try wantedPath(facts), inPlace: true)
-        case .stepAside: return try await stepAside(id, facts)
+        case .move:
+            try await requireUnclaimed(id, facts)
+            return try await move(id, facts, to: try wantedPath(facts), inPlace: true)
+        case .stepAside:
+            try await requireUnclaimed(id, facts)
+            return try await stepAside(id, facts)
         case .hydrate: return try await hydrate(id)
         case .pack: return try await applier.packages.pack(id)
         case .upload: return try await upload(id, facts)
         case .updateMetadata: return try await updateMetadata(id, facts)
-        case .delete: return try await delete(id, facts)
+        case .delete:
+            try await requireUnclaimed(id, facts)
+            return try await delete(id, facts)
         case .forget: return try await leaveToCloud(id, facts)
         case .keepHere:
             throw CloudFSError(
@@ -33,6 +39,22 @@ extension Uploader {
                 "parts of this version are gone from the cloud: it stays on this machine",
                 item: id
             )
+        }
+    }
+
+    /// Sees to it that what a program moves or removes while it has claimed it is sent afterwards.
+    ///
+    /// It may be saving the document by way of other names; other devices would miss it meanwhile.
+    ///
+    /// - Throws: `claimed`, after which it is soon tried again.
+    private func requireUnclaimed(
+        _ id: ItemID,
+        _ facts: OutboxFacts
+    ) async throws(CloudFSError) {
+        guard facts.record.item.kind == .file else { return }
+        try await pool.engine {
+            let intent = AccessIntent.reading(id, .forUploading)
+            try self.coordinator.tryClaim([intent], by: .besidePlain, isYielding: true).end()
         }
     }
 

@@ -55,7 +55,7 @@ struct BlurredLooksTests {
         let folder = try #require(
             try filesystem.catalog.read { try $0.base(of: document)?.parent }
         )
-        try await hearing(during: .children) { try await filesystem.feed.refresh(folder) }
+        try await hearing(during: .children) { try await filesystem.feed.compare(folder) }
         #expect(try size == 5)
         #expect(drive.cloud.count(of: .children) == 2)
     }
@@ -67,6 +67,26 @@ struct BlurredLooksTests {
         try await filesystem.feed.bringUpToDate(document)
         let name = try filesystem.catalog.read { try $0.name(of: document)?.name }
         #expect(name == Array("renamed".utf8))
+    }
+
+    @Test func `a look that is answered late does not undo what a listing has shown since`()
+        async throws
+    {
+        let (filesystem, document) = (drive.filesystem, document)
+        let folder = try #require(
+            try filesystem.catalog.read { try $0.base(of: document)?.parent }
+        )
+        try drive.writeInCloud("newer", to: "folder/document")
+        drive.cloud.hang([.item], .after)
+        async let done: Void = filesystem.feed.bringUpToDate(document)
+        try await eventually("it is answered") { drive.cloud.hangingCount == 1 }
+        try drive.writeInCloud("newest of all", to: "folder/document")
+        try await filesystem.feed.refresh(folder)
+        #expect(try size == 13)
+        drive.cloud.release()
+        try await done
+        #expect(try size == 13)
+        #expect(drive.cloud.count(of: .item) == 2)
     }
 
     @Test func `a cloud out of reach is told`() async throws {
