@@ -178,7 +178,8 @@ final class RemoteApplier: Sendable {
         var sketch: RemoteItem?
         /// Of a look at one file: what was agreed on before it.
         ///
-        /// If that is not so any more, a listing that was made beside it may tell of a newer version.
+        /// If that is not so any more, a listing that was made beside it may tell of something
+        /// newer.
         var looked: BaseRecord?
         var outcome = Outcome()
     }
