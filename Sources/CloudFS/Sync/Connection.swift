@@ -68,8 +68,11 @@ final class Connection: Sendable {
     }
 
     /// Notes an error of the provider; only those of the network mean that it is out of reach.
+    ///
+    /// While the first attempt to connect is under way, that one tells: other requests may fail
+    /// just because it has not ended.
     func didFail(_ error: CloudFSError) {
-        if error.isOfConnection { didLose(error) }
+        if error.isOfConnection, current != .connecting { didLose(error) }
     }
 
     /// Connects, and notes why if that fails, whatever the reason is.

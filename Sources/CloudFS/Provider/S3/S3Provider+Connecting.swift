@@ -58,6 +58,9 @@ extension S3Provider {
 
     func requireSameContainer() async throws(CloudFSError) {
         let known = identity
+        guard !known.isEmpty else {
+            throw CloudFSError(.offline, "it is not known yet whether the bucket is the same one")
+        }
         // A bucket that cannot be written never had anything of the drive's.
         guard known != identityOfAddress || !rules.isReadOnly else { return }
         guard try await storedIdentity() == known else { throw Self.replaced(known) }

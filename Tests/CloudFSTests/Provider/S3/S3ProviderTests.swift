@@ -224,6 +224,20 @@ import Testing
         #expect(asked.map { $0.header("range") } == ["bytes=0-255"])
     }
 
+    /// A worker that has just begun lists folders while it connects.
+    @Test func `who has not connected yet does not take the bucket for another one`() async throws {
+        let bench = try await Bench.make()
+        _ = try await bench.provider()
+        let next = bench.unconnected(try bench.client())
+        do throws(CloudFSError) {
+            try await next.requireSameContainer()
+            Issue.record("it knows nothing of the bucket")
+        } catch {
+            #expect(error.code == .offline)
+            #expect(!error.message.contains("store"), "it has nothing to tell a user to store")
+        }
+    }
+
     /// Whoever makes a lost bucket anew begins with something, too.
     @Test(arguments: [[], ["README.txt"], [".cloudfs/journal/x", "README.txt"]] as [[FakeS3Key]])
     func `a bucket that lost the identity is not the one that was known`(
