@@ -80,7 +80,8 @@ extension DriveControl {
                 }
                 filesystem.access.end(granted)
             } catch {
-                guard error.code == .timedOut, limited.end < request.end else {
+                let isPutOff = limited.end < request.end && .now >= limited.end
+                guard error.code == .timedOut, isPutOff else {
                     for turn in turns { turn.end() }
                     throw error
                 }

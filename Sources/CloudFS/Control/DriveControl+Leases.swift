@@ -26,14 +26,24 @@ extension DriveControl {
         for claimant: Claimant,
         until end: ContinuousClock.Instant
     ) async throws(CloudFSError) -> [Lease] {
+        let isWriting = try await pool.engine { !self.written(try find()).isEmpty }
+        guard isWriting else { return [] }
         let connection = filesystem.connection
         await connection.untilKnown(atMost: min(Self.connectingLimit, max(.zero, end - .now)))
-        guard leases.isAvailable, connection.isOnline else { return [] }
+        guard leases.isAvailable, connection.isOnline else {
+            filesystem.logger.info(
+                "a document is written without a turn",
+                metadata: ["connection": "\(connection.current)"]
+            )
+            return []
+        }
         var (taken, asked): ([Lease], Set<DocumentID>) = ([], [])
         do throws(CloudFSError) {
             try await lookForPromised(find, until: end)
             for _ in 0..<Self.mostRounds {
-                let new = try await documents(of: find).filter { asked.insert($0.id).inserted }
+                let new = try await documents(of: find, until: end).filter {
+                    asked.insert($0.id).inserted
+                }
                 guard !new.isEmpty else { break }
                 for document in new {
                     guard let lease = try await takeTurn(at: document, for: claimant, until: end)
@@ -122,18 +132,12 @@ extension DriveControl {
     /// Documents that other devices know, by the identities that they know them by; in an order
     /// that is the same for all of them.
     private func documents(
-        of find: @escaping @Sendable () throws(CloudFSError) -> [AccessIntent]
+        of find: @escaping @Sendable () throws(CloudFSError) -> [AccessIntent],
+        until end: ContinuousClock.Instant
     ) async throws(CloudFSError) -> [SharedDocument] {
         let known = try await pool.engine { try self.documents(try find()) }
-        for document in known {
-            do throws(CloudFSError) {
-                try await filesystem.feed.identify(document.item)
-            } catch  where error.code != .cancelled {
-                filesystem.logger.info(
-                    "a document is not known by the identity that other devices know",
-                    metadata: ["item.id": "\(document.item)", "error": "\(error)"]
-                )
-            }
+        await looking(at: known.map(\.item), until: end) { item in
+            try await self.filesystem.feed.identify(item)
         }
         return try await pool.engine { try self.documents(try find()) }
     }
@@ -198,7 +202,7 @@ extension DriveControl {
             }
         } catch {
             filesystem.logger.info(
-                "a document is written without a look for newer versions",
+                "a document is written without all that the cloud knows of it",
                 metadata: ["documents": "\(subjects)", "error": "\(error)"]
             )
         }

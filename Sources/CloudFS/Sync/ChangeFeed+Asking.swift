@@ -3,17 +3,19 @@ extension ChangeFeed {
     /// Lists a folder and applies what is clear of it, deletions too, before returning; the rest
     /// follows.
     func refresh(_ folder: ItemID) async throws(CloudFSError) {
-        let compared = try await process([folder], depth: .few)
-        if let error = compared.refused[folder] { throw error }
+        _ = try await isClear(folder)
     }
 
     /// The same, and again while something in the folder was being changed.
     private func refreshClearly(_ folder: ItemID) async throws(CloudFSError) {
-        for _ in 0..<Self.mostLooks {
-            let compared = try await process([folder], depth: .few)
-            if let error = compared.refused[folder] { throw error }
-            guard compared.blurred.contains(folder) else { return }
-        }
+        for _ in 0..<Self.mostLooks where try await isClear(folder) { return }
+    }
+
+    /// - Returns: Whether nothing was being changed in the folder while it was listed.
+    private func isClear(_ folder: ItemID) async throws(CloudFSError) -> Bool {
+        let compared = try await process([folder], depth: .few)
+        if let error = compared.refused[folder] { throw error }
+        return !compared.blurred.contains(folder)
     }
 
     /// Another device's change that is heard of during a listing blurs one of them, hardly three.

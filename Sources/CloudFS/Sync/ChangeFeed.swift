@@ -109,15 +109,16 @@ final class ChangeFeed: Sendable {
         }
         guard let record else { throw CloudFSError(.internalFailure, "the container is unknown") }
         let expected = ContainerExpectation(identity: record.identity, hasItems: record.hasItems)
-        let identity = try await connection.noting { () async throws(CloudFSError) in
-            try await applier.provider.connect(expecting: expected)
+        let (identity, quota) = try await connection.noting { () async throws(CloudFSError) in
+            let identity = try await applier.provider.connect(expecting: expected)
+            return (identity, try await applier.provider.quota())
         }
         if record.identity != identity {
             try await pool.engine {
                 try self.catalog.write { try $0.setContainer(self.container, identity: identity) }
             }
         }
-        connection.setQuota(try await applier.provider.quota())
+        connection.setQuota(quota)
         noteConnected()
     }
 
