@@ -38,7 +38,7 @@ struct FullDiskTests {
                 case .ext4:
                     """
                     truncate -s \(megabytes)M \(image)
-                    mkfs.ext4 -q -m 0 \(image)
+                    mkfs.ext4 -q -m 0 -e remount-ro \(image)
                     mount \(image) \(state)
                     """
                 }
@@ -344,6 +344,61 @@ struct FullDiskTests {
             #expect(failure?.status == 1)
             #expect(failure?.log.contains(state) == true, "\(failure?.log ?? "")")
             _ = try await drive.again()
+        }
+    }
+
+    @Test(arguments: [[], ["--no-passthrough"]])
+    func `a disk that fails and is read-only from then on is said so, and nothing is lost`(
+        arguments: [String]
+    ) async throws {
+        try await Self.withSmallDisk(.ext4, arguments + ["--quiet-time", "1h"]) { drive in
+            let state = drive.mount.state
+            try await drive.python(
+                """
+                made = os.open("made", os.O_CREAT | os.O_RDWR)
+                os.write(made, b"made here")
+                os.fsync(made)
+                """
+            )
+            try drive.cloud.write("brought", "brought from there")
+            try await eventually("it is there") { try await drive.has(["brought"]) }
+            #expect(try await drive.text("brought") == "brought from there")
+            try await Self.shell(
+                """
+                set -e; disk=$(findmnt -n -o SOURCE \(state))
+                echo 1 > /sys/fs/ext4/${disk##*/}/trigger_fs_error
+                """
+            )
+            try await drive.python(
+                """
+                assert open("made").read() == "made here"
+                assert open("brought").read() == "brought from there"
+                fails(errno.EROFS, open, "new", "w")
+                fails(errno.EROFS, os.mkdir, "folder")
+                fails(errno.EROFS, os.rename, "made", "moved")
+                def change(name):
+                    with open(name, "a") as file: file.write("more")
+                fails(errno.EROFS, change, "made")
+                fails(errno.EROFS, change, "brought")
+                assert sorted(os.listdir(".")) == ["brought", "made"]
+                """
+            )
+            try await drive.mount.kill9()
+            try await eventually("nobody uses the disk any more") {
+                try await Shell.script("umount \(state)").status == 0
+            }
+            try await Self.shell(
+                """
+                set -e; (e2fsck -p -f \(drive.folder)/disk || [ $? -lt 4 ])
+                mount \(drive.folder)/disk \(state)
+                """
+            )
+            let again = try await drive.again()
+            #expect(try await again.text("made") == "made here")
+            #expect(try await again.text("brought") == "brought from there")
+            try await again.run("echo more >> made")
+            try await again.drain()
+            #expect(again.cloud.text("made") == "made heremore\n")
         }
     }
 

@@ -60,8 +60,12 @@ final class ContentStore: Sendable {
         return file
     }
 
+    /// A generation to be read and written; to be read only if its disk became read-only, as the
+    /// kernel makes one that fails.
     func open(_ item: ItemID, generation: Int64) throws(CloudFSError) -> ContentFile {
-        let descriptor = Glibc.open(path(item, generation), O_RDWR | O_CLOEXEC | O_NOFOLLOW)
+        let path = path(item, generation)
+        let descriptor = Glibc.open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)
+        if descriptor < 0, errno == EROFS { return try openToRead(item, generation: generation) }
         guard descriptor >= 0 else { throw ContentFile.failure("open") }
         return ContentFile(descriptor: descriptor)
     }
@@ -72,7 +76,7 @@ final class ContentStore: Sendable {
     func openToRead(_ item: ItemID, generation: Int64) throws(CloudFSError) -> ContentFile {
         let descriptor = Glibc.open(path(item, generation), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { throw ContentFile.failure("open") }
-        return ContentFile(descriptor: descriptor)
+        return ContentFile(descriptor: descriptor, isWritable: false)
     }
 
     /// Unlinks a generation; one that is gone already is no error.

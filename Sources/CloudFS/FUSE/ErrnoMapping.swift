@@ -69,6 +69,7 @@ enum ErrnoMapping {
         return switch number {
         case ENOSPC: CloudFSError(.diskFull, "the local disk is full; free some space")
         case EDQUOT: CloudFSError(.diskQuotaExceeded, "the quota of the local disk is used up")
+        case EROFS: CloudFSError(.readOnly, "the local disk has become read-only")
         case EFBIG: CloudFSError(.tooLarge, "the local disk cannot hold a file of this size")
         case EINTR: CloudFSError(.cancelled, "a local write was interrupted")
         case EMFILE, ENFILE: CloudFSError(.tooManyOpen, "the drive has too many open files")

@@ -38,13 +38,21 @@ extension OpenFiles {
             else { return nil }
             let content = try content(of: &state, id)
             // What the catalog calls resident is never thinned.
-            if state.plan != nil { try content.noteShown() }
+            if state.plan != nil {
+                do throws(CloudFSError) {
+                    try content.noteShown()
+                } catch  where error.code == .readOnly {
+                    // It can be read through the drive as well.
+                    return nil
+                }
+            }
             state.backing = passthrough.register(content)
         }
         guard let backing = state.backing else { return nil }
         guard !forWriting || state.plan == nil else {
             throw CloudFSError(.claimed, "the file is not stored as resident yet", item: id)
         }
+        if forWriting { try content(of: &state, id).requireWritable() }
         // The pages that the kernel kept before are not those that it uses now.
         caches.noteChanged(id)
         if forWriting, state.direct == nil { try beginDirectWriting(&state, id) }

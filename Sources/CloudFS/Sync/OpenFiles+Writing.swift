@@ -11,6 +11,7 @@ extension OpenFiles {
         _ id: ItemID
     ) throws(CloudFSError) -> ContentFile {
         let content = try content(of: &state, id)
+        try content.requireWritable()
         try observe(&state, id)
         try markDirty(&state, id)
         return content
