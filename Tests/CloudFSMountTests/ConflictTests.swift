@@ -90,6 +90,29 @@ struct ConflictTests {
         }
     }
 
+    /// What it lacks is fetched at once, as the cloud may not have it any more when it is sent.
+    @Test func `a line added to what was not here is whole, whoever saves the document next`()
+        async throws
+    {
+        try await TestDrive.with(
+            ["--device-name", "testbox", "--quiet-time", "1h"],
+            prepare: Filling(Self.document)
+        ) { drive in
+            try await drive.run("echo ours >> document.txt")
+            try await eventually("the rest is here") {
+                try await drive.attribute("user.cloudfs.percent-downloaded", of: "document.txt")
+                    == "100"
+            }
+            try drive.cloud.write("document.txt", "theirs\n")
+            try await eventually("both are here", within: .seconds(20)) {
+                try await drive.names().count == 2
+            }
+            let copy = try #require(try await drive.names().first(where: Self.isCopy))
+            #expect(try await drive.text(copy) == "base\nours\n")
+            #expect(try await drive.text("document.txt") == "theirs\n")
+        }
+    }
+
     @Test func `a conflict is settled by removing one of the versions`() async throws {
         try await Self.apart(
             prepare: Filling(Self.document),

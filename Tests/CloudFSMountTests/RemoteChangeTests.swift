@@ -172,6 +172,38 @@ struct RemoteChangeTests {
         }
     }
 
+    /// A rename tells the name, and not what the program has seen under it.
+    @Test func `what moves is what the drive has, before the kernel was told of it`() async throws {
+        var options = TestMount.Options()
+        options.environment = ["CLOUDFS_FAULTS": "notify.taken=delay:60000"]
+        let filling = Filling { cloud in
+            for name in ["one", "two", "three", "gone"] { try cloud.write(name, name) }
+        }
+        try await TestDrive.with(options: options, ending: .killed, prepare: filling) { drive in
+            try await drive.run("cat one two three gone")
+            try drive.cloud.rename("two", to: "one")
+            try drive.cloud.rename("gone", to: "elsewhere")
+            for (name, count) in [("two", 0), ("gone", 0), ("elsewhere", 1)] {
+                try await eventually("the drive knows what became of \(name)") {
+                    try await drive.run("cloudfs query name:\(name)").split(separator: "\n").count
+                        == count
+                }
+            }
+            try await drive.python(
+                """
+                fails(errno.ENOENT, os.rename, "gone", "found")
+                os.rename("one", "moved")
+                assert open("moved").read() == "two", open("moved").read()
+                assert os.path.exists("one") == False
+                renameat2("moved", "three", 2)
+                assert open("moved").read() == "three" and open("three").read() == "two"
+                """
+            )
+            try await drive.untilCloudHas("three", "two")
+            try await drive.untilCloudHas("moved", "three")
+        }
+    }
+
     /// The kernel keeps the folder that somebody is in, and finds it again under its new name.
     @Test func `a folder that moved goes on for who is in it, and for all others`() async throws {
         try await TestDrive.with(prepare: Filling { try $0.write("old/file", "bytes") }) { drive in

@@ -68,7 +68,14 @@ extension CatalogWriter {
     }
 
     func removeName(of id: ItemID) throws {
+        try noteTakenName(of: id)
         try execute("DELETE FROM name WHERE item = ?", [id.rawValue])
+    }
+
+    /// Notes that an item loses its name, where that is news.
+    private func noteTakenName(of id: ItemID) throws {
+        guard notesNames, let old = try reader.name(of: id) else { return }
+        outcome.takenNames.append(NamePlace(parent: old.parent, name: old.name))
     }
 
     /// Gives the item a new name row: rows are numbered in the order in which names came to be.
@@ -85,6 +92,7 @@ extension CatalogWriter {
     private func takeName(of victim: ItemID, for id: ItemID) throws {
         let old = try reader.name(of: id)?.parent
         try removeName(of: id)
+        try noteTakenName(of: victim)
         try execute(
             "UPDATE name SET item = ? WHERE item = ?",
             [id.rawValue, victim.rawValue]
@@ -189,6 +197,8 @@ extension CatalogWriter {
         guard let firstName = try reader.name(of: first),
             let secondName = try reader.name(of: second)
         else { throw CloudFSError(.notFound, "an item to be exchanged has no name") }
+        try noteTakenName(of: first)
+        try noteTakenName(of: second)
         try execute(
             "UPDATE name SET item = CASE item WHEN ?1 THEN ?2 ELSE ?1 END WHERE item IN (?1, ?2)",
             [first.rawValue, second.rawValue]

@@ -17,6 +17,8 @@ final class Catalog: Sendable {
     let wanted = Signal()
     /// Raised after a commit that brought much to a pinned place, which is to be asked for.
     let pinned = Signal()
+    /// Names that transactions of the engine took from their items.
+    let untoldNames = Untold<NamePlace>()
     private let reserve: CatalogReserve
     /// Where threads of pools wait before they wait for the connection that writes.
     private let pools = DispatchQueue(label: "cloudfs.catalog.pools")
@@ -114,9 +116,12 @@ final class Catalog: Sendable {
 
     /// Runs `body` in one transaction, which is committed when it returns and undone if it throws.
     ///
-    /// - Parameter isLong: Whether it changes more than a few rows.
+    /// - Parameters:
+    ///   - isLong: Whether it changes more than a few rows.
+    ///   - isKernels: Whether the kernel asked for it, and knows what becomes of names.
     func write<Value>(
         isLong: Bool = false,
+        isKernels: Bool = false,
         _ body: (CatalogWriter) throws -> Value
     ) throws(CloudFSError) -> Value {
         note(1, isLong: isLong)
@@ -127,11 +132,13 @@ final class Catalog: Sendable {
         return try Self.converting("the catalog cannot be written") {
             try onWriter { database in
                 try Self.noting(database) {
-                    let writer = CatalogWriter(database: database)
+                    let writer = CatalogWriter(database: database, notesNames: !isKernels)
                     let value = try CatalogConnections.inTransaction(database, .immediate) {
                         writingSince.store(begin, ordering: .relaxed)
                         return try body(writer)
                     }
+                    // Before the next one can find them changed.
+                    untoldNames.note(writer.outcome.takenNames)
                     if writer.outcome.hasLeftovers { leftovers.raise() }
                     if writer.outcome.hasQueued { queued.raise() }
                     if writer.outcome.hasWanted { wanted.raise() }
@@ -280,9 +287,13 @@ struct CatalogWriter {
         var hasWanted = false
         /// Whether there is something in a pinned place that was not asked for.
         var hasPinned = false
+        /// Which names were taken from their items, if those are noted.
+        var takenNames: [NamePlace] = []
     }
 
     let database: Database
+    /// Whether names that are taken from their items are news to the kernel.
+    var notesNames = false
     let outcome = Outcome()
 
     var reader: CatalogReader { CatalogReader(database: database) }

@@ -81,13 +81,11 @@ final class FuseSession: Sendable {
         self.options = options
         self.changes = changes
         self.logger = logger
-        let caches = filesystem.files.caches
         notifier = KernelNotifier(logger: logger) { notification in
-            let mark = caches.mark
-            defer {
-                if case .content(let id) = notification { caches.noteTold(id, asOf: mark) }
-            }
-            return notification.send(through: session)
+            let told = Telling(from: filesystem)
+            let number = notification.send(through: session)
+            told.note(notification, answeredWith: number)
+            return number
         }
         state.withLock { $0.session = session }
     }
@@ -162,7 +160,8 @@ final class FuseSession: Sendable {
                 settled: { [notifier] in await notifier.settled() }
             )
         )
-        context.filesystem.files.caches.beginTelling()
+        context.filesystem.files.caches.untoldSizes.beginTelling()
+        context.filesystem.catalog.untoldNames.beginTelling()
         if let device = connection.device { goOn(at: device) }
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

@@ -54,6 +54,23 @@ extension KernelNotification {
     }
 }
 
+extension Telling {
+    /// Notes what the kernel has forgotten.
+    ///
+    /// - Parameter number: 0, or the errno that it answered with.
+    func note(_ notification: KernelNotification, answeredWith number: Int32) {
+        switch notification {
+        case .attributes: break
+        case .content(let id):
+            // A file that it does not know may be in an answer from before, which is on its way.
+            if number == 0 { noteSizes(of: CollectionOfOne(id)) }
+        case .entry(let parent, let name), .deletion(let parent, let name, _):
+            // It has waited for answers about names of the folder.
+            noteName(name, in: parent)
+        }
+    }
+}
+
 extension ItemID {
     fileprivate var number: fuse_ino_t { fuse_ino_t(bitPattern: rawValue) }
 }

@@ -62,7 +62,7 @@ extension Filesystem {
         }
         do throws(CloudFSError) {
             return try open(id, flags: flags, caller: caller, claim: claim)
-        } catch  where error.code == .claimed && !files.caches.knowsSize(of: id) {
+        } catch  where error.code == .claimed && files.caches.untoldSizes.contains(id) {
             // The kernel looks it up again, if it has a name to look up.
             throw CloudFSError(.notFound, "the file was replaced", item: id)
         }
@@ -73,12 +73,16 @@ extension Filesystem {
     ///
     /// A second at most: the kernel may hold back who tells it.
     private func waitUntilSizeIsTold(of id: ItemID) async {
+        guard files.caches.untoldSizes.contains(id) else { return }
+        // It may not have known the file when it was told, as the answer that it opens was on
+        // its way.
+        hub.tellAgain([.content(id)])
         let end = clocks.elapsed() + .seconds(1)
-        while !files.caches.knowsSize(of: id) {
+        while files.caches.untoldSizes.contains(id) {
             let left = end - clocks.elapsed()
             guard left > .zero else { return }
             await hub.settled(within: left)
-            guard !files.caches.knowsSize(of: id) else { return }
+            guard files.caches.untoldSizes.contains(id) else { return }
             // It is told in a moment. Cancelled, nobody waits any more.
             do { try await Task.sleep(for: .milliseconds(5)) } catch { return }
         }
@@ -154,7 +158,7 @@ extension Filesystem {
         }
         do throws(CloudFSError) {
             // Its content is not replaced any more now.
-            guard OpenFlags.truncates(flags) || files.caches.knowsSize(of: file.id) else {
+            guard OpenFlags.truncates(flags) || !files.caches.untoldSizes.contains(file.id) else {
                 throw CloudFSError(.claimed, "its size is not told yet", item: file.id)
             }
             if isWritable, try !noteTreeChange(around: file) {

@@ -22,21 +22,27 @@ extension Filesystem {
             let top = try attributes(ofVirtual: VirtualNode.top.id)
             return .ready(.found(Entry(attributes: top, isCacheable: false)))
         }
-        let mark = files.caches.mark
+        let told = Telling(from: self)
         let (child, folder) = try catalog.readFew { reader -> (ItemRecord?, ItemRecord?) in
             if let child = try reader.child(name.bytes, of: parent) { return (child, nil) }
             return (nil, try reader.existing(parent))
         }
         if let child {
             let entry = entry(child)
-            files.caches.noteTold(child.id, asOf: mark)
+            told.noteSizes(of: CollectionOfOne(child.id))
+            told.noteName(name, in: parent)
             return .ready(.found(entry))
         }
-        if let folder, folder.isListed { return .ready(.absent(isCacheable: true)) }
+        if let folder, folder.isListed {
+            told.noteName(name, in: parent)
+            return .ready(.absent(isCacheable: true))
+        }
         if let folder { try requireMayFetch(folder, process) }
         return .pending { () throws(CloudFSError) in
             try await self.ensureListed(parent, within: self.options.lookupDeadline)
+            let told = Telling(from: self)
             let child = try self.catalog.read { try $0.child(name.bytes, of: parent) }
+            told.noteName(name, in: parent)
             return child.map { .found(self.entry($0)) } ?? .absent(isCacheable: true)
         }
     }
@@ -160,7 +166,7 @@ extension Filesystem {
     ) {
         let (now, notBefore) = (clocks.now(), notBefore)
         do throws(CloudFSError) {
-            try catalog.write { writer in
+            try catalog.write(for: caller) { writer in
                 try writer.unlink(id, at: now, notBefore: notBefore, by: caller.request)
             }
         } catch {
@@ -273,7 +279,7 @@ extension Filesystem {
         defer { claim?.end() }
         let now = clocks.now()
         let notBefore = notBefore
-        let record = try catalog.write { writer in
+        let record = try catalog.write(for: caller) { writer in
             let folder = try writer.reader.existing(parent)
             try Self.requirePlace(folder, writer.reader)
             guard try writer.reader.child(name.bytes, of: parent) == nil else {

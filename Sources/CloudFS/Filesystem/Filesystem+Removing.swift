@@ -37,7 +37,7 @@ extension Filesystem {
         let record = try withClaims(for: caller) { reader in
             [.writing(try Self.child(name, of: parent, reader).id, .forDeleting)]
         } _: { claimed throws(CloudFSError) in
-            try catalog.write { writer in
+            try catalog.write(for: caller) { writer in
                 let record = try Self.child(name, of: parent, writer.reader)
                 try require(record, writer.reader)
                 try Self.require(record, among: claimed)

@@ -28,7 +28,10 @@ extension Filesystem {
         let result = try withClaims(for: caller) { reader in
             try Self.intents(of: change, reader)
         } _: { claimed throws(CloudFSError) in
-            let result = try catalog.write { writer in try self.rename(change, claimed, writer) }
+            let result = try catalog.write(for: caller) { writer in
+                try self.requireSeen(change)
+                return try self.rename(change, claimed, writer)
+            }
             // Before anybody can claim what has the name now.
             if let id = result.moved.first { fulfil(newName, in: newParent, with: id) }
             handOn(result)
@@ -122,6 +125,24 @@ extension Filesystem {
         return [(source, .forMoving), (target, .forReplacing)].compactMap { record, option in
             record.map { .writing($0.id, option, isFolder: $0.item.kind == .folder) }
         }
+    }
+
+    /// Makes sure that what is renamed is what the kernel knows under that name.
+    ///
+    /// The kernel tells names only. If the engine has just given one to another item, the kernel
+    /// would show the old one under the new name, to a program that might remove it there. It
+    /// looks the name up again, as `remoteChanged` makes it do, and asks once more.
+    private func requireSeen(_ change: Renaming) throws(CloudFSError) {
+        var places = [NamePlace(parent: change.parent, name: change.name.bytes)]
+        if change.mode == .exchange {
+            places.append(NamePlace(parent: change.newParent, name: change.newName.bytes))
+        }
+        guard places.contains(where: catalog.untoldNames.contains) else { return }
+        throw CloudFSError(
+            .remoteChanged,
+            "the cloud has just changed \(change.name)",
+            item: change.parent
+        )
     }
 
     private func rename(

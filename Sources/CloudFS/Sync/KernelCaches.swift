@@ -14,16 +14,13 @@ final class KernelCaches: Sendable {
         case kept
     }
 
-    /// Files with another size than the kernel may have kept, each with when that came to be.
-    private struct Resized {
-        var marks: [ItemID: UInt64] = [:]
-        var last: UInt64 = 0
-    }
-
     private let states = Mutex<[ItemID: State]>([:])
-    private let resized = Mutex(Resized())
-    /// Whether a kernel is told of changes.
-    private let isTelling = Atomic(false)
+    /// Files that the engine has given content of another size.
+    ///
+    /// The kernel does not ask for the size of what it opens: until it was told, or has looked the
+    /// file up again, a program would get the new bytes up to the old end. That the kernel did not
+    /// know a file when it was told means nothing: the answer to a lookup may be under way.
+    let untoldSizes = Untold<ItemID>()
     /// How many items are remembered, some 24 bytes each.
     private static let capacity = 200_000
 
@@ -58,43 +55,6 @@ final class KernelCaches: Sendable {
     /// Notes that an item has other bytes or names than the kernel may have kept.
     func noteChanged(_ id: ItemID) {
         states.withLock { _ = $0.removeValue(forKey: id) }
-    }
-
-    // MARK: - Sizes
-
-    /// From now on a kernel is told of what changes.
-    func beginTelling() { isTelling.store(true, ordering: .relaxed) }
-
-    /// Notes that the engine has put content of another size in the place of a file's.
-    ///
-    /// The kernel does not ask for the size of what it opens: until it was told, or has looked the
-    /// file up again, a program would get the new bytes up to the old end.
-    func noteResized(_ id: ItemID) {
-        guard isTelling.load(ordering: .relaxed) else { return }
-        resized.withLock { resized in
-            resized.last += 1
-            resized.marks[id] = resized.last
-        }
-    }
-
-    /// Whether the kernel knows the size of a file.
-    func knowsSize(of id: ItemID) -> Bool {
-        guard isTelling.load(ordering: .relaxed) else { return true }
-        return resized.withLock { $0.marks[id] == nil }
-    }
-
-    /// What is noted by now; to be asked for before the size is looked up that the kernel is told.
-    var mark: UInt64 {
-        isTelling.load(ordering: .relaxed) ? resized.withLock { $0.last } : 0
-    }
-
-    /// Notes that the kernel was told of a file's size, or that what it has is right no more.
-    func noteTold(_ id: ItemID, asOf mark: UInt64) {
-        guard mark > 0 else { return }
-        resized.withLock { resized in
-            guard let noted = resized.marks[id], noted <= mark else { return }
-            resized.marks[id] = nil
-        }
     }
 
     // MARK: - Names

@@ -311,7 +311,7 @@ extension RemoteApplier {
         }
         guard let dropped else { return nil }
         packages.forget(dropped.members)
-        if state.size != remote.size { files.caches.noteResized(id) }
+        if state.size != remote.size { files.caches.untoldSizes.note(CollectionOfOne(id)) }
         return ([.content(id)] + dropped.changes, files.reload(&state, id))
     }
 
@@ -336,7 +336,7 @@ extension RemoteApplier {
             try writer.removeOwnerFile(id)
         }
         guard isStored != nil else { return nil }
-        if state.size != remote.size { files.caches.noteResized(id) }
+        if state.size != remote.size { files.caches.untoldSizes.note(CollectionOfOne(id)) }
         return ([.content(id)], files.reload(&state, id))
     }
 

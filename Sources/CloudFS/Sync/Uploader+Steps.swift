@@ -36,7 +36,8 @@ extension Uploader {
         case .keepHere:
             throw CloudFSError(
                 .remoteChanged,
-                "parts of this version are gone from the cloud: it stays on this machine",
+                "parts of this version are gone from the cloud: it stays on this machine until "
+                    + "they are written anew, or cut off",
                 item: id
             )
         }

@@ -42,21 +42,6 @@ import Testing
         #expect(caches.noteOpened(id, by: 4))
     }
 
-    @Test func `another size is unknown until the kernel is told, or looks it up after that`() {
-        let caches = KernelCaches()
-        caches.noteResized(id)
-        #expect(caches.knowsSize(of: id))
-        caches.beginTelling()
-        caches.noteResized(id)
-        let before = caches.mark
-        caches.noteResized(id)
-        caches.noteResized(other)
-        caches.noteTold(id, asOf: before)
-        #expect(!caches.knowsSize(of: id) && !caches.knowsSize(of: other))
-        caches.noteTold(id, asOf: caches.mark)
-        #expect(caches.knowsSize(of: id) && !caches.knowsSize(of: other))
-    }
-
     @Test func `a folder is not kept when a name in it came, went or changed`() throws {
         let name = try ItemName("name")
         for change in [

@@ -1,0 +1,44 @@
+/// What the kernel is told next, from what the catalog has now.
+///
+/// Made before the catalog is read, so that what changes meanwhile still counts as untold.
+struct Telling {
+    private let sizes: Untold<ItemID>
+    private let sizeMark: UInt64
+    private let names: Untold<NamePlace>
+    private let nameMark: UInt64
+
+    init(from filesystem: Filesystem) {
+        self.init(
+            sizes: filesystem.files.caches.untoldSizes,
+            names: filesystem.catalog.untoldNames
+        )
+    }
+
+    init(sizes: Untold<ItemID>, names: Untold<NamePlace>) {
+        self.sizes = sizes
+        self.names = names
+        sizeMark = sizes.mark
+        nameMark = names.mark
+    }
+
+    /// Notes that the kernel has the sizes of files, or has forgotten those that it had.
+    func noteSizes(of ids: some Collection<ItemID>) {
+        sizes.noteTold(ids, asOf: sizeMark)
+    }
+
+    /// Notes that the kernel knows what has a name, or has forgotten it.
+    func noteName(_ name: ItemName, in parent: ItemID) {
+        let place = NamePlace(parent: parent, name: name.bytes)
+        names.noteTold(CollectionOfOne(place), asOf: nameMark)
+    }
+}
+
+extension Catalog {
+    /// Runs `body` in one transaction that a caller asked for.
+    func write<Value>(
+        for caller: Caller,
+        _ body: (CatalogWriter) throws -> Value
+    ) throws(CloudFSError) -> Value {
+        try write(isKernels: !caller.isRepresented, body)
+    }
+}
