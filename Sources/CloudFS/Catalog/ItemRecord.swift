@@ -142,12 +142,6 @@ struct BaseRecord: Sendable, Equatable {
     }
 }
 
-/// A name in a folder, whatever has it.
-struct NamePlace: Hashable, Sendable {
-    var parent: ItemID
-    var name: [UInt8]
-}
-
 /// A name of the tree on this machine.
 struct NameRecord: Sendable, Equatable {
     var parent: ItemID

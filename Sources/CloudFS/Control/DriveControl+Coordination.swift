@@ -93,13 +93,13 @@ extension DriveControl {
     /// Names that a claim is for, and that nothing has yet.
     private final class NamesInUse: Sendable {
         private let names: PromisedNames
-        private let numbers = Mutex<[PromisedNames.Place: ItemID]>([:])
+        private let numbers = Mutex<[NamePlace: ItemID]>([:])
 
         init(_ names: PromisedNames) {
             self.names = names
         }
 
-        func number(_ place: PromisedNames.Place) -> ItemID {
+        func number(_ place: NamePlace) -> ItemID {
             numbers.withLock { numbers in
                 let number = numbers[place] ?? names.claim(place)
                 numbers[place] = number
@@ -143,7 +143,7 @@ extension DriveControl {
         guard parent.isListed else {
             throw try catalog.read { try absence(of: wish.path, $0) }
         }
-        let place = PromisedNames.Place(parent: parent.id, name: name)
+        let place = NamePlace(parent: parent.id, name: name)
         return AccessIntent(item: names.number(place), access: access)
     }
 

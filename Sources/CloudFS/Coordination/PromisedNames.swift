@@ -10,14 +10,9 @@ extension ItemID {
 ///
 /// Each is claimed under a number that no item ever has, until an item gets the name.
 final class PromisedNames: Sendable {
-    struct Place: Hashable, Sendable {
-        var parent: ItemID
-        var name: [UInt8]
-    }
-
     private struct State {
-        var numbers: [Place: ItemID] = [:]
-        var places: [ItemID: Place] = [:]
+        var numbers: [NamePlace: ItemID] = [:]
+        var places: [ItemID: NamePlace] = [:]
         var claims: [ItemID: Int] = [:]
         var next: Int64 = -1
     }
@@ -27,7 +22,7 @@ final class PromisedNames: Sendable {
     private let isInUse = Atomic(false)
 
     /// The number of a name for one claim, to be given back.
-    func claim(_ place: Place) -> ItemID {
+    func claim(_ place: NamePlace) -> ItemID {
         state.withLock { state in
             let number = state.numbers[place] ?? ItemID(state.next)
             if state.numbers[place] == nil { state.next -= 1 }
@@ -53,13 +48,13 @@ final class PromisedNames: Sendable {
     }
 
     /// The number under which a name is claimed, if it is.
-    func number(_ place: Place) -> ItemID? {
+    func number(_ place: NamePlace) -> ItemID? {
         guard isInUse.load(ordering: .relaxed) else { return nil }
         return state.withLock { $0.numbers[place] }
     }
 
     /// Where a number stands for.
-    func place(_ number: ItemID) -> Place? {
+    func place(_ number: ItemID) -> NamePlace? {
         state.withLock { $0.places[number] }
     }
 }

@@ -17,14 +17,14 @@ extension Filesystem {
         in parent: ItemID,
         for caller: Caller
     ) throws(CloudFSError) -> Claim? {
-        let place = PromisedNames.Place(parent: parent, name: name.bytes)
+        let place = NamePlace(parent: parent, name: name.bytes)
         guard let number = promisedNames.number(place) else { return nil }
         return try claimNow([.writing(number)], for: caller)
     }
 
     /// Hands the claims of a name on to the item that has it now.
     func fulfil(_ name: ItemName, in parent: ItemID, with item: ItemID) {
-        let place = PromisedNames.Place(parent: parent, name: name.bytes)
+        let place = NamePlace(parent: parent, name: name.bytes)
         if let number = promisedNames.number(place) { coordinator.pass(number, to: item) }
     }
 

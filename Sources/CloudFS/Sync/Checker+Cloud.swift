@@ -95,7 +95,7 @@ extension Checker {
             }
         }
         return names.filter { name in
-            let place = RemoteMutations.Place(parent: folder, name: name)
+            let place = NamePlace(parent: folder, name: name)
             return !applier.mutations.blurs(place, since: mark)
         }
     }

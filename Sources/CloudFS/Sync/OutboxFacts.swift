@@ -23,11 +23,7 @@ struct OutboxFacts: Sendable {
     }
 
     /// Where the item is in the cloud, and where it is to be.
-    var places: [RemoteMutations.Place] {
-        [facts.place, facts.base].compactMap { place in
-            place.map { RemoteMutations.Place(parent: $0.parent, name: $0.name) }
-        }
-    }
+    var places: [NamePlace] { [facts.place, facts.base].compactMap { $0 } }
 
     /// - Returns: `nil` if the item does not exist.
     init?(
@@ -56,9 +52,9 @@ struct OutboxFacts: Sendable {
         sent = try reader.sent(of: id)
         sentPath = try sent.flatMap { try reader.remotePath(to: $0) }
         facts = OutboxStep.Facts(kind: record.item.kind)
-        facts.place = name.map { OutboxStep.Facts.Place(parent: $0.parent, name: $0.name) }
+        facts.place = name.map { NamePlace(parent: $0.parent, name: $0.name) }
         facts.base = base.flatMap { base in
-            base.parent.map { OutboxStep.Facts.Place(parent: $0, name: base.name) }
+            base.parent.map { NamePlace(parent: $0, name: base.name) }
         }
         facts.isDirty = record.item.content.cleanliness != .clean
         facts.isTreeChanged = record.isTreeChanged
@@ -151,7 +147,7 @@ struct OutboxFacts: Sendable {
     }
 
     private static func occupant(
-        of place: OutboxStep.Facts.Place,
+        of place: NamePlace,
         besides id: ItemID,
         _ reader: CatalogReader
     ) throws -> ItemID? {
@@ -187,7 +183,7 @@ struct OutboxFacts: Sendable {
     /// What has the place in the cloud that an item wants; `nil` if nothing else has.
     private static func wanted(by id: ItemID, _ reader: CatalogReader) throws -> ItemID? {
         guard let name = try reader.name(of: id) else { return nil }
-        let place = OutboxStep.Facts.Place(parent: name.parent, name: name.name)
+        let place = NamePlace(parent: name.parent, name: name.name)
         return try occupant(of: place, besides: id, reader)
     }
 

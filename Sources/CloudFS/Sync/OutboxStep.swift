@@ -35,17 +35,11 @@ enum OutboxStep: Hashable, Sendable {
 
     /// Everything that decides the next step.
     struct Facts: Hashable, Sendable {
-        /// Where something is: a folder, and a name in it.
-        struct Place: Hashable, Sendable {
-            var parent: ItemID
-            var name: [UInt8]
-        }
-
         var kind: ItemKind
         /// `nil` for an item that was deleted here.
-        var place: Place?
+        var place: NamePlace?
         /// `nil` for an item that the cloud does not have.
-        var base: Place?
+        var base: NamePlace?
         var isDirty = false
         /// Whether it is a package whose content is to be made of its tree.
         var isTreeChanged = false

@@ -62,7 +62,7 @@ struct PageChanges {
             if result.count >= Self.fewest, applier.catalog.isAwaited { break }
             result.count += 1
             let name = item.name.bytes
-            let place = RemoteMutations.Place(parent: folder, name: name)
+            let place = NamePlace(parent: folder, name: name)
             guard !applier.mutations.blurs(place, since: mark) else {
                 result.skipped.insert(item.id)
                 continue
@@ -96,7 +96,7 @@ struct PageChanges {
             if let occupant { try displace(occupant) }
             guard try move(moved, to: remote) else { return }
             // What was listed here before this was known has gone to the wrong one of the two.
-            let place = RemoteMutations.Place(parent: folder, name: remote.name.bytes)
+            let place = NamePlace(parent: folder, name: remote.name.bytes)
             let now = applier.files.clocks.elapsed()
             let last = occupant?.item ?? applier.whereabouts.lastFolder(at: place, at: now)
             if let last, last != moved { try doubt([moved, last]) }

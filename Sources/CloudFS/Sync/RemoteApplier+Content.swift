@@ -227,7 +227,7 @@ extension RemoteApplier {
 
     /// Whether the listing says nothing sure of a file, as this machine is sending it.
     private func isBlurred(_ id: ItemID, _ remote: RemoteItem, _ listing: Listing) -> Bool {
-        let place = RemoteMutations.Place(parent: listing.folder, name: remote.name.bytes)
+        let place = NamePlace(parent: listing.folder, name: remote.name.bytes)
         return mutations.blurs(id, at: place, since: listing.mark)
     }
 

@@ -3,17 +3,11 @@ import Synchronization
 /// What is being changed in the cloud while listings run, so that what they have seen half of is
 /// not taken for what is there.
 final class RemoteMutations: Sendable {
-    /// A name of a folder in the cloud.
-    struct Place: Hashable, Sendable {
-        var parent: ItemID
-        var name: [UInt8]
-    }
-
     private enum Subject: Hashable {
         case item(ItemID)
         /// What the path of an item, and of all in it, stands for.
         case path(ItemID)
-        case place(Place)
+        case place(NamePlace)
     }
 
     private struct State {
@@ -32,7 +26,7 @@ final class RemoteMutations: Sendable {
     ///
     /// - Parameter isInPlace: Whether it only writes on the item, so that its path stands for it
     ///   all the time.
-    func begin(_ id: ItemID, at places: [Place], isInPlace: Bool) {
+    func begin(_ id: ItemID, at places: [NamePlace], isInPlace: Bool) {
         state.withLock { state in
             for subject in Self.subjects(id, places, isInPlace) {
                 state.active[subject, default: 0] += 1
@@ -41,7 +35,7 @@ final class RemoteMutations: Sendable {
     }
 
     /// Notes that it ended, and that the catalog knows its outcome.
-    func end(_ id: ItemID, at places: [Place], isInPlace: Bool) {
+    func end(_ id: ItemID, at places: [NamePlace], isInPlace: Bool) {
         state.withLock { state in
             state.clock += 1
             for subject in Self.subjects(id, places, isInPlace) {
@@ -97,14 +91,14 @@ final class RemoteMutations: Sendable {
     }
 
     /// Whether a listing begun at `mark` says nothing sure about what has this name.
-    func blurs(_ place: Place, since mark: UInt64) -> Bool {
+    func blurs(_ place: NamePlace, since mark: UInt64) -> Bool {
         state.withLock { Self.blurs(.place(place), since: mark, $0) }
     }
 
     /// Whether a listing begun at `mark` says nothing sure about an item that was at a place.
     ///
     /// The place counts too: a save by renaming hands it on to a file that no request was about.
-    func blurs(_ id: ItemID, at place: Place?, since mark: UInt64) -> Bool {
+    func blurs(_ id: ItemID, at place: NamePlace?, since mark: UInt64) -> Bool {
         state.withLock { state in
             Self.blurs(.item(id), since: mark, state)
                 || place.map { Self.blurs(.place($0), since: mark, state) } ?? false
@@ -117,7 +111,7 @@ final class RemoteMutations: Sendable {
 
     private static func subjects(
         _ id: ItemID,
-        _ places: [Place],
+        _ places: [NamePlace],
         _ isInPlace: Bool
     ) -> [Subject] {
         [.item(id)] + (isInPlace ? [] : [.path(id)]) + places.map { .place($0) }
@@ -136,7 +130,7 @@ extension RemoteMutations {
 
 extension BaseRecord {
     /// Where a listing finds it; `nil` for a container's root.
-    var place: RemoteMutations.Place? {
-        parent.map { RemoteMutations.Place(parent: $0, name: name) }
+    var place: NamePlace? {
+        parent.map { NamePlace(parent: $0, name: name) }
     }
 }

@@ -15,7 +15,7 @@ extension Uploader {
     /// - Returns: Whether it has another name by now.
     func leaveToTwin(
         _ id: ItemID,
-        _ place: OutboxStep.Facts.Place?
+        _ place: NamePlace?
     ) async throws(CloudFSError) -> Bool {
         let changes = try await pool.engine { () throws -> [ItemChange]? in
             try self.catalog.write { writer in

@@ -262,7 +262,7 @@ extension OutboxFacts {
     /// refuses that has moved it elsewhere, or removed it.
     func hasTakenBack(_ sent: SentRecord) -> Bool {
         facts.kind == .file
-            && facts.place != OutboxStep.Facts.Place(parent: sent.parent, name: sent.name)
+            && facts.place != NamePlace(parent: sent.parent, name: sent.name)
     }
 
     /// Whether something in the cloud is what a request for the item made.
@@ -280,10 +280,10 @@ extension OutboxFacts {
 
 extension SentRecord {
     /// What a listing taken meanwhile cannot tell.
-    var places: [RemoteMutations.Place] {
-        var places = [RemoteMutations.Place(parent: parent, name: name)]
+    var places: [NamePlace] {
+        var places = [NamePlace(parent: parent, name: name)]
         if let baseParent, let baseName {
-            places.append(RemoteMutations.Place(parent: baseParent, name: baseName))
+            places.append(NamePlace(parent: baseParent, name: baseName))
         }
         return places
     }

@@ -29,7 +29,7 @@ final class Whereabouts: Sendable {
 
     private struct Former {
         var folder: ItemID
-        var place: RemoteMutations.Place
+        var place: NamePlace
         var end: Duration
     }
 
@@ -71,7 +71,7 @@ final class Whereabouts: Sendable {
     /// matter.
     func noteLeft(_ base: BaseRecord, by kind: ItemKind, at now: Duration) {
         guard kind == .folder, let parent = base.parent else { return }
-        let place = RemoteMutations.Place(parent: parent, name: base.name)
+        let place = NamePlace(parent: parent, name: base.name)
         state.withLock { state in
             state.former.removeAll { $0.end <= now }
             if state.former.count >= Self.limit { state.former.removeFirst() }
@@ -94,7 +94,7 @@ final class Whereabouts: Sendable {
         for name in path.names {
             var children: Set<ItemID> = []
             for folder in found {
-                let place = RemoteMutations.Place(parent: folder, name: name.bytes)
+                let place = NamePlace(parent: folder, name: name.bytes)
                 children.formUnion(former[place, default: []].map(\.folder))
                 if let base = try reader.base(named: name.bytes, in: folder) {
                     children.insert(base.item)
@@ -109,7 +109,7 @@ final class Whereabouts: Sendable {
     }
 
     /// The folder that had a place in the cloud until a short while ago.
-    func lastFolder(at place: RemoteMutations.Place, at now: Duration) -> ItemID? {
+    func lastFolder(at place: NamePlace, at now: Duration) -> ItemID? {
         state.withLock { $0.former.last { $0.place == place && $0.end > now }?.folder }
     }
 

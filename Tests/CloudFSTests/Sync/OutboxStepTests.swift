@@ -4,15 +4,13 @@ import Testing
 
 /// What is sent next, for every combination of facts that matters.
 @Suite struct OutboxStepTests {
-    private typealias Place = OutboxStep.Facts.Place
-
-    private static let here = Place(parent: .root, name: Array("a".utf8))
-    private static let there = Place(parent: .root, name: Array("b".utf8))
+    private static let here = NamePlace(parent: .root, name: Array("a".utf8))
+    private static let there = NamePlace(parent: .root, name: Array("b".utf8))
 
     private static func facts(
         _ kind: ItemKind = .file,
-        at place: OutboxStep.Facts.Place?,
-        base: OutboxStep.Facts.Place?,
+        at place: NamePlace?,
+        base: NamePlace?,
         _ change: (inout OutboxStep.Facts) -> Void = { _ in }
     ) -> OutboxStep.Facts {
         var facts = OutboxStep.Facts(kind: kind)

@@ -3,7 +3,7 @@ import Testing
 @testable import CloudFS
 
 @Suite struct RemoteMutationsTests {
-    private static let place = RemoteMutations.Place(parent: .root, name: [0x61])
+    private static let place = NamePlace(parent: .root, name: [0x61])
 
     @Test func `what is being changed is blurred, item and place`() {
         let mutations = RemoteMutations()
