@@ -361,7 +361,8 @@ struct FullDiskTests {
                 """
             )
             try drive.cloud.write("brought", "brought from there")
-            try await eventually("it is there") { try await drive.has(["brought"]) }
+            try drive.cloud.write("absent", "not here yet")
+            try await eventually("it is there") { try await drive.has(["brought", "absent"]) }
             #expect(try await drive.text("brought") == "brought from there")
             try await Self.shell(
                 """
@@ -376,11 +377,18 @@ struct FullDiskTests {
                 fails(errno.EROFS, open, "new", "w")
                 fails(errno.EROFS, os.mkdir, "folder")
                 fails(errno.EROFS, os.rename, "made", "moved")
+                fails(errno.EROFS, os.truncate, "made", 3)
+                def extend():
+                    with open("made", "r+b") as file: os.posix_fallocate(file.fileno(), 0, 9000)
+                fails(errno.EROFS, extend)
                 def change(name):
                     with open(name, "a") as file: file.write("more")
                 fails(errno.EROFS, change, "made")
                 fails(errno.EROFS, change, "brought")
-                assert sorted(os.listdir(".")) == ["brought", "made"]
+                def get():
+                    with open("absent") as file: file.read()
+                fails(errno.EROFS, get)
+                assert sorted(os.listdir(".")) == ["absent", "brought", "made"]
                 """
             )
             try await drive.mount.kill9()

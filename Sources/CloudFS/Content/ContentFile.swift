@@ -10,7 +10,8 @@ import Synchronization
 /// it.
 final class ContentFile: Sendable {
     let descriptor: Int32
-    private let isWritable: Bool
+    /// Whether it was opened for writing too, as its disk allowed that.
+    let isWritable: Bool
 
     /// Takes over an open descriptor.
     init(descriptor: Int32, isWritable: Bool = true) {
@@ -42,12 +43,6 @@ final class ContentFile: Sendable {
         func agrees(with other: Facts) -> Bool {
             size == other.size && modified == other.modified && changed == other.changed
         }
-    }
-
-    /// - Throws: `readOnly` where the disk was by the time that the file was opened.
-    func requireWritable() throws(CloudFSError) {
-        guard !isWritable else { return }
-        throw CloudFSError(.readOnly, "the local disk has become read-only")
     }
 
     func facts() throws(CloudFSError) -> Facts {

@@ -105,6 +105,9 @@ final class FuseSession: Sendable {
         guard let session = state.withLock({ $0.phase == .new ? $0.session : nil }) else {
             throw CloudFSError(.internalFailure, "a session is mounted once")
         }
+        // Before the engine can change anything.
+        context.filesystem.files.caches.untoldSizes.beginTelling()
+        context.filesystem.catalog.untoldNames.beginTelling()
         guard let device = connection.device else { return try begin(session) }
         let mountpoint = Mountpoint(mounted: options.mountpoint)
         let mount = try OwnMount(mountpoint, number: connection.mount)
@@ -160,8 +163,6 @@ final class FuseSession: Sendable {
                 settled: { [notifier] in await notifier.settled() }
             )
         )
-        context.filesystem.files.caches.untoldSizes.beginTelling()
-        context.filesystem.catalog.untoldNames.beginTelling()
         if let device = connection.device { goOn(at: device) }
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

@@ -63,9 +63,11 @@ extension Telling {
         case .attributes: break
         case .content(let id):
             // A file that it does not know may be in an answer from before, which is on its way.
-            if number == 0 { noteSizes(of: CollectionOfOne(id)) }
+            if number == 0 { noteSize(of: id) }
         case .entry(let parent, let name), .deletion(let parent, let name, _):
-            // It has waited for answers about names of the folder.
+            // It has waited for answers about names of the folder. Where it does not know the
+            // name, or still uses what had it, it looks that up again all the same.
+            guard [0, ENOENT, ENOTEMPTY, EBUSY].contains(number) else { return }
             noteName(name, in: parent)
         }
     }

@@ -85,11 +85,9 @@ extension Filesystem {
         offset = max(offset, Self.firstName)
         while true {
             let position = offset - Self.firstName
-            let told = Telling(from: self)
             let page = try catalog.read {
                 try $0.children(of: folder, after: position, upTo: last, limit: 128)
             }
-            if withAttributes { told.noteSizes(of: page.map(\.record.id)) }
             for child in page {
                 offset = child.position + Self.firstName
                 let entry = DirectoryEntry(

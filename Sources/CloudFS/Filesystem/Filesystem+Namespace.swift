@@ -29,7 +29,7 @@ extension Filesystem {
         }
         if let child {
             let entry = entry(child)
-            told.noteSizes(of: CollectionOfOne(child.id))
+            told.noteSize(of: child.id)
             told.noteName(name, in: parent)
             return .ready(.found(entry))
         }

@@ -29,7 +29,7 @@ extension Filesystem {
             try Self.intents(of: change, reader)
         } _: { claimed throws(CloudFSError) in
             let result = try catalog.write(for: caller) { writer in
-                try self.requireSeen(change)
+                if !caller.isRepresented { try self.requireSeen(change) }
                 return try self.rename(change, claimed, writer)
             }
             // Before anybody can claim what has the name now.
@@ -140,7 +140,7 @@ extension Filesystem {
         guard places.contains(where: catalog.untoldNames.contains) else { return }
         throw CloudFSError(
             .remoteChanged,
-            "the cloud has just changed \(change.name)",
+            "the cloud has just given a name to another item",
             item: change.parent
         )
     }

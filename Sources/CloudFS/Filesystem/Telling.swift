@@ -21,15 +21,18 @@ struct Telling {
         nameMark = names.mark
     }
 
-    /// Notes that the kernel has the sizes of files, or has forgotten those that it had.
-    func noteSizes(of ids: some Collection<ItemID>) {
-        sizes.noteTold(ids, asOf: sizeMark)
+    /// Notes that the kernel gets the size of a file with a name, or has forgotten what it had.
+    ///
+    /// A listing with attributes does not count: if a lookup is under way whose answer is older,
+    /// the kernel takes that one.
+    func noteSize(of id: ItemID) {
+        sizes.noteTold(id, asOf: sizeMark)
     }
 
     /// Notes that the kernel knows what has a name, or has forgotten it.
     func noteName(_ name: ItemName, in parent: ItemID) {
         let place = NamePlace(parent: parent, name: name.bytes)
-        names.noteTold(CollectionOfOne(place), asOf: nameMark)
+        names.noteTold(place, asOf: nameMark)
     }
 }
 

@@ -7,18 +7,20 @@ import Synchronization
 final class Untold<Key: Hashable & Sendable>: Sendable {
     private struct State {
         /// Each with the number of its last change.
-        var marks: [Key: UInt64] = [:]
+        var young: [Key: UInt64] = [:]
+        /// Those that were young when there were too many.
+        var old: [Key: UInt64] = [:]
         var last: UInt64 = 0
     }
 
     private let state = Mutex(State())
-    /// Whether there is a kernel that is told of changes.
+    /// Whether there is a kernel that is told of changes, or will be.
     private let isTelling = Atomic(false)
     private let capacity: Int
 
-    /// - Parameter capacity: How many changes are remembered. Of more, the older half is forgotten:
-    ///   the kernel has heard of those long since, or does not know what they change.
-    init(capacity: Int = 200_000) {
+    /// - Parameter capacity: How many changes are remembered at least, and half of how many at
+    ///   most. Of older ones the kernel has heard long since, or does not know what they change.
+    init(capacity: Int = 50_000) {
         self.capacity = capacity
     }
 
@@ -30,19 +32,17 @@ final class Untold<Key: Hashable & Sendable>: Sendable {
         guard !keys.isEmpty, isTelling.load(ordering: .relaxed) else { return }
         state.withLock { state in
             for key in keys {
+                if state.young.count >= capacity { (state.old, state.young) = (state.young, [:]) }
                 state.last += 1
-                state.marks[key] = state.last
+                state.young[key] = state.last
             }
-            guard state.marks.count > capacity else { return }
-            let median = state.marks.values.sorted()[state.marks.count / 2]
-            state.marks = state.marks.filter { $0.value > median }
         }
     }
 
     /// Whether the kernel may still know it as it was before.
     func contains(_ key: Key) -> Bool {
         guard isTelling.load(ordering: .relaxed) else { return false }
-        return state.withLock { $0.marks[key] != nil }
+        return state.withLock { $0.young[key] != nil || $0.old[key] != nil }
     }
 
     /// What is noted by now; to be asked for before that is read which the kernel is told.
@@ -51,14 +51,14 @@ final class Untold<Key: Hashable & Sendable>: Sendable {
     }
 
     /// Notes that the kernel was told what was there at `mark`, or knows nothing any more.
-    func noteTold(_ keys: some Collection<Key>, asOf mark: UInt64) {
+    func noteTold(_ key: Key, asOf mark: UInt64) {
         guard mark > 0 else { return }
         state.withLock { state in
-            guard !state.marks.isEmpty else { return }
-            for key in keys {
-                guard let noted = state.marks[key], noted <= mark else { continue }
-                state.marks[key] = nil
+            if let noted = state.young[key] {
+                guard noted <= mark else { return }
+                state.young[key] = nil
             }
+            if let noted = state.old[key], noted <= mark { state.old[key] = nil }
         }
     }
 }

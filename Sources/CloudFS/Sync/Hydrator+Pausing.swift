@@ -81,7 +81,7 @@ extension Hydrator {
         try file.state.withLock { state throws(CloudFSError) -> [HydrationPlan.Action] in
             // It may have been evicted meanwhile.
             guard state.plan != nil, state.generation != 0 else { return [] }
-            _ = try files.content(of: &state, file.id)
+            _ = try files.writableContent(of: &state, file.id)
             let now = files.clocks.elapsed()
             return heedPause(&state) + files.handle(.completeAll(forced: isForced), &state, now)
         }

@@ -75,8 +75,8 @@ final class Hydrator: Sendable {
     ) throws(CloudFSError) -> HydrationWait? {
         let (wait, actions) = try file.state.withLock {
             state throws(CloudFSError) -> (HydrationWait?, [HydrationPlan.Action]) in
-            guard state.plan != nil else { return (nil, []) }
-            _ = try files.content(of: &state, file.id)
+            guard let plan = state.plan else { return (nil, []) }
+            if !plan.isPresent(range) { _ = try files.writableContent(of: &state, file.id) }
             guard state.plan != nil else { return (nil, []) }
             if let asker { state.asker = asker }
             let waiter = state.newWaiter()
@@ -139,7 +139,7 @@ final class Hydrator: Sendable {
             state throws(CloudFSError) -> (size: Int64, actions: [HydrationPlan.Action])? in
             // An empty file needs no content, unless it was written to here.
             guard let plan = state.plan, plan.size > 0 || state.generation != 0 else { return nil }
-            _ = try files.content(of: &state, file.id)
+            _ = try files.writableContent(of: &state, file.id)
             let now = files.clocks.elapsed()
             return (plan.size, files.handle(.completeAll(forced: true), &state, now))
         }

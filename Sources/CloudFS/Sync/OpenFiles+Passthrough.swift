@@ -52,7 +52,7 @@ extension OpenFiles {
         guard !forWriting || state.plan == nil else {
             throw CloudFSError(.claimed, "the file is not stored as resident yet", item: id)
         }
-        if forWriting { try content(of: &state, id).requireWritable() }
+        if forWriting { _ = try writableContent(of: &state, id) }
         // The pages that the kernel kept before are not those that it uses now.
         caches.noteChanged(id)
         if forWriting, state.direct == nil { try beginDirectWriting(&state, id) }

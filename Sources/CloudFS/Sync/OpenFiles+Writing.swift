@@ -10,8 +10,7 @@ extension OpenFiles {
         _ state: inout OpenFile.State,
         _ id: ItemID
     ) throws(CloudFSError) -> ContentFile {
-        let content = try content(of: &state, id)
-        try content.requireWritable()
+        let content = try writableContent(of: &state, id)
         try observe(&state, id)
         try markDirty(&state, id)
         return content
@@ -138,7 +137,7 @@ extension OpenFiles {
             let isExposed = state.backing != nil || state.direct != nil
             if size == 0, !isExposed { return try startOver(&state, file.id) }
             try observe(&state, file.id)
-            let content = try content(of: &state, file.id)
+            let content = try writableContent(of: &state, file.id)
             if size == 0 { try keepVersion(of: state, file.id) }
             try markDirty(&state, file.id)
             try content.truncate(to: size)
@@ -226,7 +225,7 @@ extension OpenFiles {
         count: Int64
     ) throws(CloudFSError) -> [HydrationPlan.Action] {
         try file.change { state throws(CloudFSError) in
-            let content = try content(of: &state, file.id)
+            let content = try writableContent(of: &state, file.id)
             try observe(&state, file.id)
             try markDirty(&state, file.id)
             let end = offset + count

@@ -371,7 +371,26 @@ final class OpenFiles: Sendable {
 
     // MARK: - Content files
 
-    /// The open content file, made or opened if need be.
+    /// The open content file, to be written.
+    ///
+    /// - Throws: `readOnly` where the disk is.
+    func writableContent(
+        of state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) -> ContentFile {
+        let content = try content(of: &state, id)
+        guard !content.isWritable else { return content }
+        // The disk may be writable again.
+        let again = try store.open(id, generation: state.generation)
+        guard again.isWritable else {
+            throw CloudFSError(.readOnly, "the local disk has become read-only", item: id)
+        }
+        state.content = again
+        return again
+    }
+
+    /// The open content file, made or opened if need be; one to be read where its disk is
+    /// read-only.
     func content(
         of state: inout OpenFile.State,
         _ id: ItemID

@@ -29,10 +29,12 @@ import Testing
     }
 
     @Test func `a name is told whether the kernel knew it or not`() throws {
-        for number in [0, ENOENT] {
+        for number in [0, ENOENT, EBUSY] {
             change()
             let told = Telling(sizes: sizes, names: names)
             told.note(.entry(parent: folder, name: try ItemName("other")), answeredWith: number)
+            #expect(names.contains(place))
+            told.note(.entry(parent: folder, name: try ItemName("name")), answeredWith: ENOMEM)
             #expect(names.contains(place))
             told.note(.entry(parent: folder, name: try ItemName("name")), answeredWith: number)
             #expect(!names.contains(place))
