@@ -108,6 +108,13 @@ extension CatalogReader {
         guard base?.parent == sent.baseParent, base?.name == sent.baseName else {
             throw CloudFSError(.cancelled, "it is elsewhere since the decision", item: sent.item)
         }
+        if sent.isMove, try hasUnheardMove(), try crossesMove(sent) {
+            throw CloudFSError(
+                .cancelled,
+                "a move has begun that crosses this one since the decision",
+                item: sent.item
+            )
+        }
         let others = [
             try self.base(named: sent.name, in: sent.parent)?.item,
             try self.sent(to: sent.name, in: sent.parent)?.item,
@@ -121,11 +128,56 @@ extension CatalogReader {
         }
     }
 
+    private func crossesMove(_ sent: SentRecord) throws -> Bool {
+        for folder in [sent.parent, sent.baseParent].compactMap({ $0 }) {
+            if try movingFolder(from: folder) != nil { return true }
+        }
+        return try unheardMove(across: sent.item) != nil
+    }
+
     /// Whether something is being moved in the cloud, or was without an answer.
     func hasUnheardMove() throws -> Bool {
         try DatabaseRow.value(
             database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM sent WHERE is_move)")
         ) ?? false
+    }
+
+    /// The nearest folder in the cloud, of `folder` and those above it, that may be elsewhere by
+    /// now: what is not found where it was is not gone.
+    func movingFolder(from folder: ItemID) throws -> ItemID? {
+        var current: ItemID? = folder
+        while let id = current, id != .root {
+            if try sent(of: id)?.isMove == true { return id }
+            current = try base(of: id)?.parent
+        }
+        return nil
+    }
+
+    /// A move that is under way, or was without an answer, from or to somewhere in a folder of the
+    /// cloud.
+    ///
+    /// It goes on from path to path: were the folder to move first, half of it would stay behind.
+    func unheardMove(across folder: ItemID) throws -> SentRecord? {
+        let moves = try DatabaseRow.all(
+            database.cachedStatement(
+                sql: "SELECT \(SentRecord.columns) FROM sent WHERE is_move ORDER BY item"
+            )
+        ) { try SentRecord(row: $0) }
+        return try moves.first { sent in
+            guard sent.item != folder else { return false }
+            return try [sent.parent, sent.baseParent].contains { place in
+                try place.map { try isInCloud($0, within: folder) } ?? false
+            }
+        }
+    }
+
+    private func isInCloud(_ id: ItemID, within folder: ItemID) throws -> Bool {
+        var current: ItemID? = id
+        while let id = current, id != .root {
+            if id == folder { return true }
+            current = try base(of: id)?.parent
+        }
+        return false
     }
 
     func allSent() throws -> [SentRecord] {

@@ -111,22 +111,12 @@ struct OutboxFacts: Sendable {
         }
         // Folders move seldom, and the way up is long.
         guard try reader.hasUnheardMove() else { return nil }
-        return try [facts.place, facts.base].lazy.compactMap { $0 }
-            .compactMap { try movedFolder(from: $0.parent, reader) }.first
-    }
-
-    /// The nearest folder in the cloud, of `folder` and those above it, that may be elsewhere by
-    /// now: what is not found where it was is not gone.
-    private static func movedFolder(
-        from folder: ItemID,
-        _ reader: CatalogReader
-    ) throws -> ItemID? {
-        var current: ItemID? = folder
-        while let id = current, id != .root {
-            if try reader.sent(of: id)?.isMove == true { return id }
-            current = try reader.base(of: id)?.parent
+        for place in [facts.place, facts.base].compactMap({ $0 }) {
+            if let folder = try reader.movingFolder(from: place.parent) { return folder }
         }
-        return nil
+        guard facts.kind == .folder, facts.base != nil, facts.base != facts.place
+        else { return nil }
+        return try reader.unheardMove(across: id)?.item
     }
 
     /// The nearest folder above a name that is somewhere else in the cloud.

@@ -21,6 +21,10 @@ SERVER = Path(__file__).parents[3] / "scripts/servers/moto"
 KEYS = {"AWS_ACCESS_KEY_ID": "cloudfs", "AWS_SECRET_ACCESS_KEY": "cloudfs-secret-key"}
 
 
+class Absent(Failure):
+    """There is no such object."""
+
+
 class Bucket:
     """A bucket of a server of its own (Moto)."""
 
@@ -86,6 +90,8 @@ class Bucket:
             answer.data = answer.read()  # type: ignore[attr-defined]
             if answer.status != 500:
                 break
+        if answer.status == 404:
+            raise Absent(f"the server says 404 to {method} {key}")
         if answer.status >= 300:
             raise Failure(f"the server says {answer.status} to {method} {key}")
         return answer
@@ -124,6 +130,15 @@ class Bucket:
             token = "&continuation-token=" + urllib.parse.quote(more)
 
     def walk(self) -> Nodes:
+        # What a daemon had asked for before it was killed, a server may carry out only now.
+        for _ in range(10):
+            try:
+                return self.walk_once()
+            except Absent:
+                continue
+        return self.walk_once()
+
+    def walk_once(self) -> Nodes:
         nodes: Nodes = {}
         for key in self.keys():
             for folder in list(Path(key).parents)[:-1]:

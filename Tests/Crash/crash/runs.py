@@ -26,6 +26,7 @@ class Run:
     def __init__(self, folder: Path, generator: random.Random, power: str | None = None,
                  rereads: bool = False, has_bucket: bool = False, passes_through: bool = True):
         self.random = generator
+        self.has_bucket = has_bucket
         self.disk = Disk(power, folder) if power else None
         self.drive = Drive(folder, (self.disk.path if self.disk else folder) / "state",
                            Bucket() if has_bucket else None, passes_through)
@@ -211,7 +212,7 @@ class Run:
         Every point has its turn where the number allows that beside a fifth of random moments;
         else as many as have room. One that is missed is tried again.
         """
-        wanted = list(only or points.names())
+        wanted = list(only or points.names(self.has_bucket))
         self.random.shuffle(wanted)
         wanted = wanted[:count - count // 5]
         turns = [*wanted, *[None] * (count - len(wanted))]
@@ -237,7 +238,7 @@ class Run:
 
         With `seconds` it ends then, and gives no point that was missed.
         """
-        waiting = [name for name in only or points.names() if not points.is_at_start(name)]
+        waiting = [name for name in only or points.names(self.has_bucket) if not points.is_at_start(name)]
         wanted = list(waiting)
         # Each round ends about three.
         self.many *= 3
@@ -290,7 +291,7 @@ class Run:
     def fail_each(self, only: list[str]) -> list[str]:
         """Every point fails once; gives the points that were missed."""
         self.tolerates_errors = True
-        waiting = list(only or points.names())
+        waiting = list(only or points.names(self.has_bucket))
         self.random.shuffle(waiting)
         missed = []
         while waiting:
