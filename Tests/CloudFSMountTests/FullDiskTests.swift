@@ -403,6 +403,8 @@ struct FullDiskTests {
             )
             let again = try await drive.again()
             #expect(try await again.text("made") == "made here")
+            // That the cloud had brought it was not flushed.
+            try await eventually("it is listed again") { try await again.has(["brought"]) }
             #expect(try await again.text("brought") == "brought from there")
             try await again.run("echo more >> made")
             try await again.drain()
