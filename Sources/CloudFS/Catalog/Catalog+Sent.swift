@@ -158,26 +158,12 @@ extension CatalogReader {
     ///
     /// It goes on from path to path: were the folder to move first, half of it would stay behind.
     func unheardMove(across folder: ItemID) throws -> SentRecord? {
-        let moves = try DatabaseRow.all(
-            database.cachedStatement(
-                sql: "SELECT \(SentRecord.columns) FROM sent WHERE is_move ORDER BY item"
-            )
-        ) { try SentRecord(row: $0) }
-        return try moves.first { sent in
-            guard sent.item != folder else { return false }
-            return try [sent.parent, sent.baseParent].contains { place in
-                try place.map { try isInCloud($0, within: folder) } ?? false
+        try allSent().first { sent in
+            guard sent.isMove, sent.item != folder else { return false }
+            return try [sent.parent, sent.baseParent].compactMap { $0 }.contains { place in
+                try remoteLineage(of: place)?.contains { $0.item == folder } ?? false
             }
         }
-    }
-
-    private func isInCloud(_ id: ItemID, within folder: ItemID) throws -> Bool {
-        var current: ItemID? = id
-        while let id = current, id != .root {
-            if id == folder { return true }
-            current = try base(of: id)?.parent
-        }
-        return false
     }
 
     func allSent() throws -> [SentRecord] {
