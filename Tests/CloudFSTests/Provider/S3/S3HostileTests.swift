@@ -82,7 +82,9 @@ import Testing
         return limits
     }()
 
-    private static func make() async throws -> (bench: Bench, provider: S3Provider) {
+    private static func make(
+        _ limits: S3Limits = Self.limits
+    ) async throws -> (bench: Bench, provider: S3Provider) {
         var settings = FakeS3Settings()
         settings.minimumPartByteCount = 1
         settings.maximumPage = 2
@@ -169,6 +171,17 @@ import Testing
             case .gone: .notFound
             }
         }
+
+        /// Only who stands still is to be given up by the clock, however busy the machine is.
+        var limits: S3Limits {
+            var limits = S3Limits()
+            limits.attempts = 3
+            if self == .stall {
+                limits.idle = .seconds(2)
+                limits.data = .seconds(4)
+            }
+            return limits
+        }
     }
 
     @Test(arguments: Resumption.allCases)
@@ -176,7 +189,7 @@ import Testing
         resumption: Resumption
     ) async throws {
         let elsewhere = try await FakeS3Server.start()
-        let (bench, provider) = try await Self.make()
+        let (bench, provider) = try await Self.make(resumption.limits)
         let bytes = S3HostileTrial.content
         bench.fake.put("d/file", bytes)
         let path = try Bench.path("d/file")
