@@ -54,7 +54,8 @@ struct ReadStream: Sendable {
         }
     }
 
-    /// Whether the reads look sequential: one read shows nothing, unless it is large and the first.
+    /// Whether the reads look sequential: one read shows nothing, unless it is large and at the
+    /// start.
     var isHabit: Bool {
         byteCount > HydrationPlan.smallByteCount && (readCount > 1 || beganAtStart)
     }
@@ -64,6 +65,11 @@ struct ReadStream: Sendable {
 
 extension HydrationPlan {
     private static let maximumStreams = 16
+    /// How much comes behind a large first read.
+    ///
+    /// The kernel cuts what a program reads at once into pieces of 128 KiB, adds one to read ahead,
+    /// and asks for one after the other: each would wait for an answer of its own.
+    private static let largestPieces: Int64 = 256 << 10
 
     /// Notes a read of a handle, and sets how far is read ahead of it.
     mutating func follow(_ range: Range<Int64>, handle: UInt64) {
@@ -73,6 +79,9 @@ extension HydrationPlan {
             stream.advance(over: range)
         } else {
             stream = ReadStream(handle: handle, first: range)
+            if range.count > Self.smallByteCount, !isPresent(range) {
+                stream.aheadEnd = end(of: Self.largestPieces, from: stream.next)
+            }
             if streams.count == Self.maximumStreams { streams.removeFirst() }
         }
         stream.growWindow(atMost: largestWindow)

@@ -104,6 +104,27 @@ private let gib: Int64 = 1 << 30
         #expect(harness.fetched.count == blocks.count)
     }
 
+    @Test func `a large read anywhere brings the pieces that follow in its request`() {
+        var harness = HydrationPlanHarness(size: gib, present: ByteRangeSet(9 * mib..<10 * mib))
+        let large = 128 * kib
+        let waiter = harness.read(700 * mib..<700 * mib + large)
+        #expect(harness.fetched == [700 * mib..<700 * mib + 3 * large])
+        harness.settle()
+        #expect(harness.succeeded(waiter))
+        for piece: Int64 in 1...2 {
+            let start = 700 * mib + piece * large
+            let next = harness.read(start..<start + large)
+            #expect(harness.succeeded(next))
+        }
+        // At the end there is no more, and beside what is here nothing is asked for.
+        let count = harness.fetched.count
+        harness.read(gib - large..<gib)
+        harness.read(10 * mib - large..<10 * mib)
+        let atEnd = harness.fetched[count...].filter { $0.lowerBound > 800 * mib }
+        #expect(atEnd == [gib - large..<gib])
+        #expect(!harness.fetched.contains { $0.lowerBound == 10 * mib })
+    }
+
     @Test func `sequential reading grows its window up to 256 MiB`() {
         var harness = HydrationPlanHarness(size: 4 * gib)
         var windows: [Int64] = []
