@@ -80,15 +80,21 @@ public struct ClaimEvent: Codable, Sendable, Hashable {
     public var paths: [DrivePath]?
     /// Who is in the way of a claim that waits.
     public var behind: [ClaimStatus.Holder]?
+    /// Why other devices do not wait until a granted claim ends, as a sentence.
+    ///
+    /// `nil` if they do, or if there is nothing that they know.
+    public var withoutTurn: String?
 
     public init(
         _ state: State,
         paths: [DrivePath]? = nil,
-        behind: [ClaimStatus.Holder]? = nil
+        behind: [ClaimStatus.Holder]? = nil,
+        withoutTurn: String? = nil
     ) {
         self.state = state
         self.paths = paths
         self.behind = behind
+        self.withoutTurn = withoutTurn
     }
 }
 

@@ -12,7 +12,8 @@ struct CoordinateCommand: AsyncParsableCommand {
             everybody from writing them until the command has ended. --write waits until nobody \
             uses them, and keeps other coordinated programs, uploads and newer versions from the \
             cloud away from them. All items are had at once. The command, and what it starts, may \
-            do with them what it likes.
+            do with them what it likes. Other devices wait too, where the cloud can be asked whose \
+            turn it is; where it cannot, a line says so, and the command is run all the same.
 
             Exit status: that of the command; 75 if the items could not be had in time, 1 for \
             other failures, and then the command was not run.
@@ -124,7 +125,12 @@ struct CoordinateCommand: AsyncParsableCommand {
         _ order: ClaimOrder
     ) async throws -> HeldClaim {
         do {
-            return try await HeldClaim.wait(for: order, of: client)
+            return try await HeldClaim.wait(for: order, of: client) { event in
+                guard let lack = event.withoutTurn else { return }
+                Terminal.errors.line(
+                    "cloudfs: other devices do not wait for this one: \(lack.printable)"
+                )
+            }
         } catch DriveClientError.failure(let failure) where failure.code == "timedOut" {
             Terminal.errors.line("cloudfs: \(failure.message.printable); see: cloudfs claims")
             throw ExitCode(75)

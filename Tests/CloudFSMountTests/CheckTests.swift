@@ -107,6 +107,39 @@ struct CheckTests {
         }
     }
 
+    @Test func `content of which the disk lost bytes is fetched again, unless it is changed`()
+        async throws
+    {
+        try await TestDrive.with(prepare: Filling(Self.filled)) { drive in
+            try await drive.run("cat folder/file plain > /dev/null; echo new > new; sync -f new")
+            try await drive.drain()
+            try await drive.mustDo(["pause"])
+            try await drive.run("echo mine > plain")
+            try await drive.mount.stop()
+            // As the drive notes what a flush says.
+            let files = try await Self.contentFiles(drive)
+            #expect(try await Shell.run(["chmod", "u+x"] + files).status == 0)
+            let again = try await drive.again()
+            let found = try await again.cloudfs(["check", "--quick"])
+            #expect(found.status == 1, "\(found)")
+            for path in ["folder/file", "new", "plain"] {
+                #expect(found.output.contains("content-sound \(path): the disk lost"), "\(found)")
+            }
+            let repaired = try await again.cloudfs(["check", "--repair"])
+            #expect(repaired.status == 1, "\(repaired)")
+            #expect(repaired.output.contains("and is left alone"), "\(repaired)")
+            #expect(try await again.bytes("folder/file") == Self.text)
+            #expect(try await again.text("new") == "new\n")
+            // What is left is saved anew.
+            try await again.run("echo mine > fresh; mv fresh plain")
+            try await again.mustDo(["resume"])
+            try await again.drain()
+            #expect(again.cloud.text("plain") == "mine\n")
+            let last = try await again.cloudfs(["check"])
+            #expect(last.status == 0 && last.output.contains("nothing is wrong"), "\(last)")
+        }
+    }
+
     @Test func `changes that the cloud does not have are never dropped`() async throws {
         try await TestDrive.with(prepare: Filling(Self.filled)) { drive in
             try await drive.run("cat plain > /dev/null")

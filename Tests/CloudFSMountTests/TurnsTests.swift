@@ -105,6 +105,23 @@ struct TurnsTests {
         }
     }
 
+    @Test func `who writes without a turn is told why`() async throws {
+        try await TestDrive.with(prepare: Self.document) { drive in
+            try await drive.hydrate("doc")
+            let work = ["coordinate", "--write", "doc", "--", "sh", "-c", "echo new >> doc"]
+            let inTurn = try await drive.cloudfs(work)
+            #expect(inTurn.status == 0 && inTurn.errors.isEmpty)
+            try await drive.drain()
+            try await drive.run("mv \"$CLOUD\" \"$CLOUD.away\"")
+            try await UnreachableTests.untilOffline(drive)
+            let alone = try await drive.cloudfs(work)
+            #expect(alone.status == 0)
+            #expect(alone.errors.hasPrefix("cloudfs: other devices do not wait for this one: "))
+            #expect(alone.errors.split(separator: "\n").count == 1)
+            #expect(try await drive.text("doc") == "old\nnew\nnew\n")
+        }
+    }
+
     @Test(arguments: S3TestServers.all)
     func `who makes a document finds the one that another device has just made`(
         server: S3TestServer

@@ -34,7 +34,7 @@ extension DriveControl {
             end: end
         )
         let (granted, turns) = try await beginInTurn(request, order)
-        defer { giveTurnsBack(turns, after: written) }
+        defer { giveTurnsBack(turns.leases, after: written) }
         let access = filesystem.access
         defer {
             written = filesystem.coordinator.intents(of: granted.claim)
@@ -42,13 +42,13 @@ extension DriveControl {
         }
         let items = filesystem.coordinator.intents(of: granted.claim)
         try await whileHeld(granted.claim) { () async throws(CloudFSError) in
-            if !turns.isEmpty {
+            if !turns.leases.isEmpty {
                 try await self.bringNewest(granted.claim, for: claimant, until: end)
             }
             try await self.bringHere(items, tell)
         }
         let paths = try await pool.engine { try self.paths(of: items, order) }
-        guard tell(ClaimEvent(.granted, paths: paths)) else { return }
+        guard tell(ClaimEvent(.granted, paths: paths, withoutTurn: turns.lack)) else { return }
         try await waitUntilTakenAway(granted.claim)
     }
 
@@ -60,7 +60,7 @@ extension DriveControl {
     private func beginInTurn(
         _ request: CoordinatedAccess.Request,
         _ order: ClaimOrder
-    ) async throws(CloudFSError) -> (CoordinatedAccess.Granted, [Lease]) {
+    ) async throws(CloudFSError) -> (CoordinatedAccess.Granted, Turns) {
         while true {
             let turns = try await takeTurns(
                 at: request.intents,
@@ -68,25 +68,25 @@ extension DriveControl {
                 until: request.end
             )
             var limited = request
-            if !turns.isEmpty {
+            if !turns.leases.isEmpty {
                 // A look may have brought a package anew.
                 await reach(order.intents.map(\.path), isFetching: true)
                 limited.end = min(request.end, .now + Self.longestIdleTurn)
             }
             do throws(CloudFSError) {
                 let granted = try await filesystem.access.begin(limited)
-                guard turns.contains(where: \.isLost), .now < request.end else {
+                guard turns.leases.contains(where: \.isLost), .now < request.end else {
                     return (granted, turns)
                 }
                 filesystem.access.end(granted)
             } catch {
                 let isPutOff = limited.end < request.end && .now >= limited.end
                 guard error.code == .timedOut, isPutOff else {
-                    for turn in turns { turn.end() }
+                    turns.end()
                     throw error
                 }
             }
-            for turn in turns { turn.end() }
+            turns.end()
         }
     }
 

@@ -14,6 +14,15 @@ extension DriveControl {
     /// How often a look may bring other documents to the paths that are to be written.
     private static let mostRounds = 4
 
+    /// The turns that a program has for as long as it writes.
+    struct Turns: Sendable {
+        var leases: [Lease] = []
+        /// Why one that there should be is missing: a sentence for who writes.
+        var lack: String?
+
+        func end() { for lease in leases { lease.end() } }
+    }
+
     /// Takes the turns at all documents that are to be written, and brings their newest versions.
     ///
     /// Without the cloud there are no turns: what both devices write is kept as two versions.
@@ -25,19 +34,19 @@ extension DriveControl {
         at find: @escaping @Sendable () throws(CloudFSError) -> [AccessIntent],
         for claimant: Claimant,
         until end: ContinuousClock.Instant
-    ) async throws(CloudFSError) -> [Lease] {
+    ) async throws(CloudFSError) -> Turns {
         let isWriting = try await pool.engine { !self.written(try find()).isEmpty }
-        guard isWriting else { return [] }
+        guard isWriting else { return Turns() }
         let connection = filesystem.connection
         await connection.untilKnown(atMost: min(Self.connectingLimit, max(.zero, end - .now)))
-        guard leases.isAvailable, connection.isOnline else {
+        if let lack = lackOfTurns {
             filesystem.logger.info(
                 "a document is written without a turn",
                 metadata: ["connection": "\(connection.current)"]
             )
-            return []
+            return Turns(lack: lack)
         }
-        var (taken, asked): ([Lease], Set<DocumentID>) = ([], [])
+        var (turns, asked): (Turns, Set<DocumentID>) = (Turns(), [])
         do throws(CloudFSError) {
             try await lookForPromised(find, until: end)
             for _ in 0..<Self.mostRounds {
@@ -46,38 +55,47 @@ extension DriveControl {
                 }
                 guard !new.isEmpty else { break }
                 for document in new {
-                    guard let lease = try await takeTurn(at: document, for: claimant, until: end)
-                    else { continue }
-                    taken.append(lease)
+                    try await takeTurn(at: document, for: claimant, until: end, adding: &turns)
                 }
-                if !taken.isEmpty { await bringUpToDate(new.map(\.item), until: end) }
+                if !turns.leases.isEmpty { await bringUpToDate(new.map(\.item), until: end) }
             }
-            return taken
+            return turns
         } catch {
-            for lease in taken { lease.end() }
+            turns.end()
             throw error
         }
     }
 
-    /// - Returns: `nil` where the cloud keeps no turns, or cannot be asked.
     private func takeTurn(
         at document: SharedDocument,
         for claimant: Claimant,
-        until end: ContinuousClock.Instant
-    ) async throws(CloudFSError) -> Lease? {
+        until end: ContinuousClock.Instant,
+        adding turns: inout Turns
+    ) async throws(CloudFSError) {
         let name = ProcessTree.name(of: claimant.process) ?? "a program"
         do throws(CloudFSError) {
-            return try await leases.take(
-                document.id,
-                for: "\(name) (\(claimant.process))",
-                within: max(.zero, end - .now)
+            turns.leases.append(
+                try await leases.take(
+                    document.id,
+                    for: "\(name) (\(claimant.process))",
+                    within: max(.zero, end - .now)
+                )
             )
         } catch  where ![.claimed, .timedOut, .cancelled].contains(error.code) {
             filesystem.logger.info(
                 "a document is written without a turn",
                 metadata: ["item.id": "\(document.item)", "error": "\(error)"]
             )
-            return nil
+            turns.lack = error.message
+        }
+    }
+
+    /// Why there are no turns at all now.
+    private var lackOfTurns: String? {
+        switch filesystem.connection.current {
+        case .online: leases.isAvailable ? nil : "the cloud cannot tell whose turn it is"
+        case .connecting: "the cloud was not reached yet"
+        case .offline(let reason, _): reason
         }
     }
 

@@ -39,7 +39,13 @@ extension DriveParts {
             loginFile: loginFile,
             isAnonymous: options.isAnonymous,
             pool: pool,
-            exchange: webIdentityExchange(transport)
+            exchange: webIdentityExchange(transport),
+            noteFailure: { error in
+                logger.warning(
+                    "credentials could not be renewed; those at hand serve until their end",
+                    metadata: ["error": "\(error)"]
+                )
+            }
         )
         let client = S3Client(
             endpoint: endpoint,

@@ -39,6 +39,13 @@ extension Checker {
         }
         // That of a package whose tree changed is made anew before anybody gets it.
         guard content.residency == .resident, !record.isTreeChanged else { return nil }
+        if try file.hasLosses {
+            return Violation(
+                invariant: .contentSound,
+                item: record.id,
+                text: "the disk lost bytes of it"
+            )
+        }
         let size = try file.facts().size
         guard size != record.item.size else { return nil }
         return Violation(

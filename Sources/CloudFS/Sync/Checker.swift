@@ -12,7 +12,7 @@ enum Invariant: String, Sendable, CaseIterable {
     case contentPresent = "content-present"
     /// The content of a file that is all here is as long as the file.
     case contentLength = "content-length"
-    /// The content of an unchanged file is that of its version in the cloud.
+    /// The disk lost no byte, and what an unchanged file has is that of its version in the cloud.
     case contentSound = "content-sound"
     /// Every content file belongs to an item.
     case contentNamed = "content-named"

@@ -326,13 +326,21 @@ class Run:
         """Saves anew what the disk is said to have lost: nothing else has it sent."""
         torn = {int(path.name.split(".")[0])
                 for path in (self.drive.state / "content").glob("*/*")
-                if path.stat().st_mode & 0o100}
+                if self.is_torn(path)}
         for step in self.steps:
             for name, node in list(step.nodes.items()):
                 path = step.path(name)
                 if os.path.isfile(path) and os.lstat(path).st_ino in torn:
                     step.store(name + ".anew", node.data)
                     step.rename(name + ".anew", name)
+
+    @staticmethod
+    def is_torn(path: Path) -> bool:
+        try:
+            return path.stat().st_mode & 0o100 != 0
+        except FileNotFoundError:
+            # The drive has thrown it away since.
+            return False
 
     @staticmethod
     def patiently(look: object) -> None:

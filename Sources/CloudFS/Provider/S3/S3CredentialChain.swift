@@ -33,6 +33,7 @@ final class S3CredentialChain: S3CredentialSource {
     private let clocks: Clocks
     private let pool: BlockingPool
     private let exchange: S3WebIdentityRequest.Exchange
+    private let noteFailure: @Sendable (CloudFSError) -> Void
     private let flights = SingleFlight<UInt64, S3Credentials>()
     private let state = Mutex(State())
 
@@ -45,6 +46,8 @@ final class S3CredentialChain: S3CredentialSource {
     ///   - clocks: Tell when credentials end.
     ///   - pool: Reads the files and runs the profile's program.
     ///   - exchange: Sends a request to the security token service.
+    ///   - noteFailure: Hears why credentials could not be renewed while older ones still serve;
+    ///     once for each reason.
     init(
         environment: [String: String],
         profile: String?,
@@ -53,7 +56,8 @@ final class S3CredentialChain: S3CredentialSource {
         isAnonymous: Bool = false,
         clocks: Clocks = .system,
         pool: BlockingPool,
-        exchange: @escaping S3WebIdentityRequest.Exchange
+        exchange: @escaping S3WebIdentityRequest.Exchange,
+        noteFailure: @escaping @Sendable (CloudFSError) -> Void
     ) {
         search = S3CredentialSearch(
             environment: environment,
@@ -65,10 +69,8 @@ final class S3CredentialChain: S3CredentialSource {
         self.clocks = clocks
         self.pool = pool
         self.exchange = exchange
+        self.noteFailure = noteFailure
     }
-
-    /// Why credentials could not be renewed, while older ones still serve.
-    var renewalFailure: CloudFSError? { state.withLock { $0.failure } }
 
     func credentials() async throws(CloudFSError) -> S3Credentials? {
         guard !isAnonymous else { return nil }
@@ -114,7 +116,7 @@ final class S3CredentialChain: S3CredentialSource {
             do {
                 _ = try await found(generation)
             } catch {
-                // `renewalFailure` tells, and whoever comes when the old ones have ended.
+                // `noteFailure` was told, and so is whoever comes when the old ones have ended.
             }
         }
     }
@@ -197,15 +199,17 @@ final class S3CredentialChain: S3CredentialSource {
         failure: CloudFSError? = nil
     ) {
         let nextCheck = clocks.elapsed() + Self.checkInterval
-        state.withLock { state in
-            guard state.generation == generation else { return }
+        let isNews = state.withLock { state in
+            guard state.generation == generation else { return false }
             state.cached = Cached(
                 credentials: credentials,
                 fingerprints: fingerprints,
                 nextCheck: nextCheck,
                 nextRenewal: nextRenewal
             )
-            state.failure = failure
+            defer { state.failure = failure }
+            return state.failure?.message != failure?.message
         }
+        if isNews, let failure { noteFailure(failure) }
     }
 }

@@ -13,6 +13,7 @@ final class CredentialFixture: Sendable {
         var answer = Result<S3WebIdentityAnswer, CloudFSError>.failure(
             CloudFSError(.offline, "no service")
         )
+        var failures: [CloudFSError.Code] = []
     }
 
     let home: TemporaryDirectory
@@ -70,9 +71,13 @@ final class CredentialFixture: Sendable {
                     return state.answer
                 }
                 return try answer.get()
-            }
+            },
+            noteFailure: { [self] error in state.withLock { $0.failures.append(error.code) } }
         )
     }
+
+    /// Why renewals failed, as it was told.
+    var failures: [CloudFSError.Code] { state.withLock { $0.failures } }
 
     /// A profile with one pair of keys, as AWS's files have it.
     static func keys(_ title: String, _ key: String) -> String {
@@ -262,11 +267,10 @@ final class CredentialFixture: Sendable {
         fixture.answer(503, "")
         fixture.advance(by: .seconds(200))
         #expect(try await key(of: chain) == "ONE")
-        try await eventually("it has failed") { chain.renewalFailure?.code == .offline }
+        try await eventually("it has failed") { fixture.failures == [.offline] }
         fixture.advance(by: .seconds(9))
         #expect(try await key(of: chain) == "ONE")
         #expect(fixture.requestCount == 2, "not tried at each request")
-        #expect(chain.renewalFailure?.code == .offline)
         fixture.advance(by: .seconds(1))
         #expect(try await key(of: chain) == "ONE")
         try await eventually("it is tried again") { fixture.requestCount == 3 }
@@ -275,7 +279,7 @@ final class CredentialFixture: Sendable {
         #expect(error?.code == .offline)
         fixture.grant("TWO", for: .seconds(400))
         #expect(try await key(of: chain) == "TWO")
-        #expect(chain.renewalFailure == nil)
+        #expect(fixture.failures == [.offline], "each reason is told once")
     }
 
     @Test func `short credentials are not renewed at each request`() async throws {
