@@ -65,11 +65,11 @@ struct ReadStream: Sendable {
 
 extension HydrationPlan {
     private static let maximumStreams = 16
-    /// How much comes behind a large first read.
+    /// How much the kernel asks for at once of what a program reads.
     ///
-    /// The kernel cuts what a program reads at once into pieces of 128 KiB, adds one to read ahead,
-    /// and asks for one after the other: each would wait for an answer of its own.
-    private static let largestPieces: Int64 = 256 << 10
+    /// It adds one such piece to read ahead, and asks for one after the other: each would wait for
+    /// an answer of its own, so that two more come with a first one.
+    private static let largestPiece: Int64 = 128 << 10
 
     /// Notes a read of a handle, and sets how far is read ahead of it.
     mutating func follow(_ range: Range<Int64>, handle: UInt64) {
@@ -79,8 +79,8 @@ extension HydrationPlan {
             stream.advance(over: range)
         } else {
             stream = ReadStream(handle: handle, first: range)
-            if range.count > Self.smallByteCount, !isPresent(range) {
-                stream.aheadEnd = end(of: Self.largestPieces, from: stream.next)
+            if range.count >= Self.largestPiece, !isPresent(range) {
+                stream.aheadEnd = end(of: 2 * Self.largestPiece, from: stream.next)
             }
             if streams.count == Self.maximumStreams { streams.removeFirst() }
         }
