@@ -48,9 +48,6 @@ extension Filesystem {
         _ range: Range<Int64>,
         after first: HydrationWait?
     ) async throws(CloudFSError) -> ReadSource {
-        let precedence = feed.applier.precedence
-        precedence.beginReading()
-        defer { precedence.endReading() }
         var wait = first
         while true {
             if let wait { try await hydrator.finish(wait) }

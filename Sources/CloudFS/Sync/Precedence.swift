@@ -13,8 +13,6 @@ final class Precedence: Sendable {
     private let lastUpload = Atomic<Int64>(.min)
     /// The same for folders that nobody listed before.
     private let lastListing = Atomic<Int64>(.min)
-    /// How many reads wait for bytes now.
-    private let waitingReads = Atomic<Int>(0)
     /// How many programs wait now for the listing of which folders.
     private let awaited = Mutex<[ItemID: Int]>([:])
     private let clocks: Clocks
@@ -29,8 +27,6 @@ final class Precedence: Sendable {
     /// What makes room.
     enum Work: Sendable {
         case comparison
-        /// One transaction of a comparison.
-        case comparisonStep
         case upload
         /// A look at what listings left out.
         case closeLook
@@ -39,8 +35,6 @@ final class Precedence: Sendable {
         fileprivate var limit: Duration {
             switch self {
             case .comparison, .closeLook: .seconds(1)
-            // As long as an answer takes, and no longer: many bytes may be read in a row.
-            case .comparisonStep: .milliseconds(25)
             // Somebody saved it, and another device may wait.
             case .upload: .milliseconds(200)
             }
@@ -55,11 +49,6 @@ final class Precedence: Sendable {
     func noteUse() {
         lastUse.store(Self.nanoseconds(clocks.elapsed()), ordering: .relaxed)
     }
-
-    /// Notes that a program waits for bytes that are not here, until `endReading`.
-    func beginReading() { waitingReads.add(1, ordering: .relaxed) }
-
-    func endReading() { waitingReads.subtract(1, ordering: .relaxed) }
 
     /// Notes that a program waits for the listing of a folder, until `endWaiting`.
     func beginWaiting(for folder: ItemID) {
@@ -105,7 +94,6 @@ final class Precedence: Sendable {
         case .comparison:
             // It may be this very one that a program waits for, or that brings what it wants next.
             return !isListing && (isUsed || isRecent(lastUpload))
-        case .comparisonStep: return waitingReads.load(ordering: .relaxed) > 0
         case .closeLook: return isListing || isUsed || isRecent(lastUpload)
         }
     }

@@ -279,7 +279,6 @@ final class RemoteApplier: Sendable {
             let isEnd = isLast && page.next == nil
             // Somebody who waits for one folder does not wait for all that are compared beside it.
             let isAwaited = listing.depth == .few || precedence.isAwaited(folder)
-            if !isAwaited { await precedence.giveWay(with: .comparisonStep) }
             let pool = isAwaited ? pool : comparing
             let changed = try await pool.engine {
                 let changed = try self.apply(

@@ -1,4 +1,3 @@
-import CloudFSTestSupport
 import Glibc
 import Testing
 
@@ -174,6 +173,6 @@ import Testing
         let name = FoldedName(String(repeating: "a", count: 255))
         let begin = ContinuousClock.now
         #expect(!pattern.matches(name))
-        #expect(ContinuousClock.now - begin < Duration.seconds(10).patient)
+        #expect(ContinuousClock.now - begin < .seconds(1))
     }
 }

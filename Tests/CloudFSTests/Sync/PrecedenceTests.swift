@@ -74,20 +74,6 @@ import Testing
         #expect(precedence.isDue(for: .comparison))
     }
 
-    @Test func `a comparison that nobody waits for rests while a read waits for bytes`() async {
-        precedence.noteUse()
-        precedence.noteListing()
-        #expect(!precedence.isDue(for: .comparisonStep))
-        for _ in 0..<2 { precedence.beginReading() }
-        precedence.endReading()
-        #expect(precedence.isDue(for: .comparisonStep) && !precedence.isDue(for: .comparison))
-        precedence.endReading()
-        #expect(!precedence.isDue(for: .comparisonStep))
-        let waiting = Precedence(clocks: .system)
-        waiting.beginReading()
-        await waiting.giveWay(with: .comparisonStep)
-    }
-
     @Test func `what gives way is held back and not stopped`() async {
         let busy = Precedence(clocks: .system)
         let program = Task {
