@@ -80,9 +80,7 @@ public struct ClaimEvent: Codable, Sendable, Hashable {
     public var paths: [DrivePath]?
     /// Who is in the way of a claim that waits.
     public var behind: [ClaimStatus.Holder]?
-    /// Why other devices do not wait until a granted claim ends, as a sentence.
-    ///
-    /// `nil` if they do, or if there is nothing that they know.
+    /// Why a granted claim to write has no turn among devices, as a sentence; `nil` if it has one.
     public var withoutTurn: String?
 
     public init(

@@ -90,6 +90,34 @@ struct S3StreamTests {
         }
     }
 
+    /// The kernel asks for one piece of what is read after the other, and for one more.
+    @Test(arguments: Reads.allCases)
+    func `what is read after a jump comes with one answer`(reads: Reads) async throws {
+        let size: Int64 = 1 << 30
+        let server = try await FakeS3Server.start()
+        server.putSynthetic("prefix/film", byteCount: size)
+        try await Self.with(
+            reads,
+            on: server,
+            latency: .zero,
+            bandwidth: 100_000_000
+        ) { drive in
+            let gate = FakeS3Gate()
+            defer { gate.open() }
+            server.add(FakeS3Fault(.wait(gate), skipping: 1, count: nil, on: .get))
+            try await drive.python(
+                """
+                film = os.open("film", os.O_RDONLY)
+                got = os.pread(film, \(Self.piece), \(size / 2))
+                with open(os.environ["SCRATCH"] + "/middle", "wb") as copy: copy.write(got)
+                """
+            )
+            let range = size / 2..<size / 2 + Int64(Self.piece)
+            let scratch = TestFolder("\(drive.folder)/run")
+            #expect(scratch.bytes("middle") == SyntheticContent.bytes(range))
+        }
+    }
+
     /// Sixteen connections with 2 MB/s each would need two seconds.
     @Test(arguments: Reads.allCases)
     func `reading from beginning to end takes what many connections give`(
