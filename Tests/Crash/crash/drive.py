@@ -99,6 +99,8 @@ class Drive:
         if bucket:
             self.environment |= bucket.environment
             self.options += ["--endpoint", bucket.url, *bucket.options]
+        # Whether the daemon was stopped to be killed: what returns from now on was not promised.
+        self.is_frozen = False
         self.aborts = 0
         self.lingering = 0
 
@@ -109,6 +111,7 @@ class Drive:
 
         `may_refuse` says that it may end by itself, with a status that is not 0.
         """
+        self.is_frozen = False
         notify = self.runtime / "notify"
         notify.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
@@ -175,6 +178,7 @@ class Drive:
 
     def freeze(self) -> None:
         """Stops the daemon where it is, to be killed."""
+        self.is_frozen = True
         if self.process is not None and self.is_running:
             os.killpg(self.process.pid, signal.SIGSTOP)
 
@@ -276,12 +280,20 @@ class Drive:
         return found
 
     def abort(self, reason: str) -> None:
-        """Frees everybody who waits for a daemon that does not answer."""
+        """Frees everybody who waits for a daemon that does not answer, which none should."""
         self.aborts += 1
         print(f"aborting the connection: {reason}", flush=True)
+        self.free()
+
+    def free(self) -> None:
+        """Has every call on the mount fail, also those that have begun.
+
+        Without another program: what is started closes files of the drive first, and waits as well.
+        """
+        library = ctypes.CDLL(None, use_errno=True)
         is_mounted_here = not any(CONTROL.iterdir())
-        if is_mounted_here:
-            run("mount", "-t", "fusectl", "none", str(CONTROL))
+        if is_mounted_here and library.mount(b"none", bytes(CONTROL), b"fusectl", 0, None) != 0:
+            raise Failure(f"no control of FUSE: {os.strerror(ctypes.get_errno())}")
         try:
             for number in self.mounts():
                 switch = CONTROL / number / "abort"
@@ -289,7 +301,7 @@ class Drive:
                     switch.write_text("1")
         finally:
             if is_mounted_here:
-                run("umount", str(CONTROL))
+                library.umount2(bytes(CONTROL), 0)
 
     def detach(self) -> None:
         """Takes the mount away, in whatever state it is."""
@@ -329,7 +341,10 @@ class Disk:
     """A file system in a file, whose power can be cut."""
 
     SHUTDOWN = 0x8004587D
+    WITH_LOG = 1
     WITHOUT_LOG = 2
+    # Of sync_file_range: begins to write, and waits for nothing.
+    BEGIN_WRITING = 2
 
     def __init__(self, kind: str, folder: Path):
         self.kind = kind
@@ -350,13 +365,31 @@ class Disk:
         if done.returncode != 0:
             raise Failure(f"the disk cannot be mounted: {done.stderr}")
 
-    def cut(self) -> None:
-        """Nothing that is not on the disk yet will ever be."""
+    def cut(self, late: bool = False) -> None:
+        """Nothing that is not on the disk yet will ever be.
+
+        A cut that comes `late` finds the log on it, and the writing of bytes begun: some files have
+        their length then, and zeros where their bytes belong.
+        """
+        if late:
+            self.begin_writing()
         folder = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.ioctl(folder, self.SHUTDOWN, self.WITHOUT_LOG.to_bytes(4, "little"))
+            how = self.WITH_LOG if late else self.WITHOUT_LOG
+            fcntl.ioctl(folder, self.SHUTDOWN, how.to_bytes(4, "little"))
         finally:
             os.close(folder)
+
+    def begin_writing(self) -> None:
+        """Has the system write what content it has in memory, and waits for none of it."""
+        library = ctypes.CDLL(None, use_errno=True)
+        for path in (self.path / "state" / "content").glob("*/*"):
+            file = os.open(path, os.O_RDONLY)
+            try:
+                library.sync_file_range(file, ctypes.c_int64(0), ctypes.c_int64(0),
+                                        self.BEGIN_WRITING)
+            finally:
+                os.close(file)
 
     def detach(self, limit: float = 20) -> None:
         end = time.monotonic() + limit

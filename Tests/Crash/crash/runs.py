@@ -358,9 +358,11 @@ class Run:
             self.is_cut = True
             # All at once: what fails as the disk is gone is not to be sent any more.
             self.drive.freeze()
-            self.disk.cut()
+            self.disk.cut(late=self.random.random() < 0.5)
             self.drive.kill()
             self.kills += 1
+            # Without power nobody waits for a daemon that the kernel still holds a rest of.
+            self.drive.free()
             self.end_work()
             self.drive.detach()
             self.disk.cycle()
