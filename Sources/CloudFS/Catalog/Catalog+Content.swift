@@ -40,7 +40,7 @@ extension CatalogReader {
         ) ?? true
     }
 
-    /// The present ranges of a partial file, as last flushed.
+    /// The present ranges of a partial file: what was flushed, and what programs wrote since.
     func ranges(of id: ItemID) throws -> [Range<Int64>] {
         try DatabaseRow.all(
             database.cachedStatement(
@@ -48,6 +48,29 @@ extension CatalogReader {
             ),
             arguments: [id.rawValue]
         ) { $0[0]..<$0[1] }
+    }
+
+    /// Whether bytes of a partial file that programs wrote may not be on the disk.
+    func hasUnflushedRanges(of id: ItemID) throws -> Bool {
+        try DatabaseRow.value(
+            database.cachedStatement(
+                sql: "SELECT EXISTS (SELECT 1 FROM range WHERE item = ? AND written IS NOT NULL)"
+            ),
+            arguments: [id.rawValue]
+        ) ?? false
+    }
+
+    /// The files with such bytes, and since when the first of them are; those first of which it is
+    /// longest.
+    func filesWithUnflushedRanges() throws -> [(item: ItemID, since: Timestamp)] {
+        try DatabaseRow.all(
+            database.cachedStatement(
+                sql: """
+                    SELECT item, min(written) FROM range WHERE written IS NOT NULL
+                    GROUP BY item ORDER BY 2
+                    """
+            )
+        ) { (ItemID($0[0]), Timestamp(nanoseconds: $0[1])) }
     }
 
     /// Files with content here, least recently used first.
@@ -271,17 +294,26 @@ extension CatalogWriter {
         )
     }
 
-    /// Stores that ranges of a partial file were written here, so that nothing is fetched there.
-    func addRanges(_ ranges: [Range<Int64>], of id: ItemID) throws {
+    /// Stores that ranges of a partial file were changed here, so that nothing is fetched there.
+    ///
+    /// - Parameter written: When programs wrote their bytes, which are to be flushed; `nil` where
+    ///   the disk has them as they are to be, if it has this.
+    func addRanges(_ ranges: [Range<Int64>], of id: ItemID, written: Timestamp?) throws {
         for range in ranges {
             try execute(
                 """
-                INSERT INTO range (item, lower, upper) VALUES (?, ?, ?)
-                ON CONFLICT (item, lower) DO UPDATE SET upper = max(upper, excluded.upper)
+                INSERT INTO range (item, lower, upper, written) VALUES (?, ?, ?, ?)
+                ON CONFLICT (item, lower) DO UPDATE SET upper = max(upper, excluded.upper),
+                    written = coalesce(written, excluded.written)
                 """,
-                [id.rawValue, range.lowerBound, range.upperBound]
+                [id.rawValue, range.lowerBound, range.upperBound, written?.nanoseconds]
             )
         }
+    }
+
+    /// Has everything fetched anew that a power failure may have left as zeros.
+    func forgetUnflushedRanges() throws {
+        try execute("DELETE FROM range WHERE written IS NOT NULL")
     }
 
     /// Makes a file with content a placeholder again; the content file is unlinked later.

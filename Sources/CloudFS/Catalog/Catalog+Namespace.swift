@@ -158,6 +158,7 @@ extension CatalogWriter {
 
     /// Moves a name onto a free name or over an item that may be replaced, after all checks.
     ///
+    /// - Parameter settleTime: As of `inheritBase`.
     /// - Returns: Whose identity and base it has now, if it is the next version of a document.
     func rename(
         _ id: ItemID,
@@ -166,7 +167,8 @@ extension CatalogWriter {
         replacing victim: ItemID?,
         at now: Timestamp,
         notBefore: Timestamp,
-        by request: RequestStamp? = nil
+        by request: RequestStamp? = nil,
+        settleTime: SettleTime
     ) throws -> ItemID? {
         let old = try reader.name(of: id)
         if let victim {
@@ -181,7 +183,13 @@ extension CatalogWriter {
         if old?.parent != parent { try touchFolder(parent, at: now, by: request) }
         try noteTreeChange(around: id, notBefore: notBefore)
         if let victim { _ = try didLoseName(victim, notBefore: notBefore) }
-        let ancestor = try inheritBase(id, name: name, in: parent, notBefore: notBefore)
+        let ancestor = try inheritBase(
+            id,
+            name: name,
+            in: parent,
+            notBefore: notBefore,
+            settleTime: settleTime
+        )
         try enqueue(id, notBefore: notBefore)
         return ancestor
     }

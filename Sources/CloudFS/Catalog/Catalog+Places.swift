@@ -52,6 +52,9 @@ extension CatalogReader {
     }
 }
 
+/// Gives content the time of its item: after a crash it tells the time of what is not clean.
+typealias SettleTime = (ItemRecord) throws -> Void
+
 /// Who has a place in the cloud: what loses its name or its place here hands it on to what has it.
 extension CatalogWriter {
     /// Decides what becomes of an item that has no name any more.
@@ -92,13 +95,15 @@ extension CatalogWriter {
     /// The other order: a new file comes to the place of one that was deleted, or that was kept
     /// as a backup of itself.
     ///
+    /// - Parameter settleTime: Called with a backup that is to be sent, before it is marked.
     /// - Returns: Whose identity and base it has now. Without a name, that one is to be erased as
     ///   soon as nobody uses it.
     func inheritBase(
         _ id: ItemID,
         name: [UInt8],
         in parent: ItemID,
-        notBefore: Timestamp
+        notBefore: Timestamp,
+        settleTime: SettleTime
     ) throws -> ItemID? {
         guard let base = try reader.base(named: name, in: parent), base.item != id else {
             return nil
@@ -115,7 +120,7 @@ extension CatalogWriter {
             old.name.starts(with: name) || old.name.reversed().starts(with: name.reversed()),
             backup.item.content.residency == .resident, try passBase(base, to: heir)
         else { return nil }
-        try markDirty(base.item, notBefore: notBefore)
+        try markDirty(backup, notBefore: notBefore, settleTime: settleTime)
         return base.item
     }
 
@@ -125,11 +130,13 @@ extension CatalogWriter {
     /// What is put aside has bytes of its own then, as the cloud's are another's: so only if all of
     /// it is here.
     ///
+    /// - Parameter settleTime: As of `inheritBase`.
     /// - Returns: Whether that is so.
     func passDocument(
         of document: ItemRecord,
         to heir: ItemID,
-        notBefore: Timestamp
+        notBefore: Timestamp,
+        settleTime: SettleTime
     ) throws -> Bool {
         // What the cloud never had goes on all the same; there is nothing to hand on.
         guard let base = try reader.base(of: document.id) else { return true }
@@ -143,9 +150,19 @@ extension CatalogWriter {
         if document.item.isPackage {
             try noteTreeChange(of: document.id, notBefore: notBefore)
         } else {
-            try markDirty(document.id, notBefore: notBefore)
+            try markDirty(document, notBefore: notBefore, settleTime: settleTime)
         }
         return true
+    }
+
+    /// Marks what has its bytes for itself from now on, and is written by nobody.
+    private func markDirty(
+        _ record: ItemRecord,
+        notBefore: Timestamp,
+        settleTime: SettleTime
+    ) throws {
+        if record.item.content.cleanliness == .clean { try settleTime(record) }
+        try markDirty(record.id, notBefore: notBefore)
     }
 
     private func passBase(_ base: BaseRecord, to heir: ItemRecord) throws -> Bool {
@@ -158,6 +175,7 @@ extension CatalogWriter {
             [heir.id.rawValue, old.id.rawValue]
         )
         try execute("DELETE FROM newer WHERE item = ?", [old.id.rawValue])
+        try passPrevious(from: old.id, to: heir.id)
         try setDocument(.random(), of: old.id)
         try setDocument(old.item.documentID, of: heir.id)
         try passHeir(from: old.id, to: heir.id)
@@ -175,7 +193,7 @@ extension CatalogWriter {
 
     /// Leaves a file where the cloud has what it replaced, and its old place to whatever is there.
     ///
-    /// - Parameter lookalike: Of `replacedLookalike`.
+    /// - Parameter lookalike: Of `replacedLookalike` or `replacedBase`.
     func settle(_ id: ItemID, inPlaceOf lookalike: BaseRecord) throws {
         try clearNewer(of: id)
         // Not lost: what it lacks of these bytes comes from the other place.

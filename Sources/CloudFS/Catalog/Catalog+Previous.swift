@@ -7,7 +7,7 @@ import GRDB
 struct PreviousContent: Sendable, Equatable {
     /// The file that has other content now.
     var item: ItemID
-    /// The content file; generation 0 where there is only the cloud's version.
+    /// The content file; generation 0 where there is only what the cloud has, of that item.
     var content: ContentName
     /// Bytes.
     var size: Int64
@@ -48,6 +48,39 @@ extension CatalogReader {
                 sql: "SELECT \(PreviousContent.columns) FROM previous ORDER BY since, item"
             )
         ) { PreviousContent(row: $0) }
+    }
+
+    /// Those whose content took the place of what only the cloud has, of another item.
+    func previous(inCloudOf id: ItemID) throws -> [PreviousContent] {
+        try DatabaseRow.all(
+            database.cachedStatement(
+                sql: """
+                    SELECT \(PreviousContent.columns) FROM previous
+                    WHERE holder = ?1 AND generation = 0 AND item <> ?1
+                    """
+            ),
+            arguments: [id.rawValue]
+        ) { PreviousContent(row: $0) }
+    }
+
+    /// Where the cloud has what was replaced by content of a file that it knows elsewhere, or not
+    /// at all.
+    ///
+    /// - Returns: A base that the file may take, as who has it does not need it: it was removed, or
+    ///   has new content.
+    func replacedBase(of previous: PreviousContent) throws -> BaseRecord? {
+        guard let version = previous.version, let name = try name(of: previous.item) else {
+            return nil
+        }
+        let candidates = [
+            try base(of: previous.content.item), try base(named: name.name, in: name.parent),
+        ]
+        return try candidates.compactMap { $0 }.first { base in
+            guard base.item != previous.item, base.version.content == version else { return false }
+            let holder = try existing(base.item)
+            let isNew = holder.hasChangedContent && holder.item.content.residency == .resident
+            return try holder.item.kind == .file && (isNew || self.name(of: base.item) == nil)
+        }
     }
 
     /// Whether a content file is kept for whoever took its place.
@@ -131,6 +164,14 @@ extension CatalogWriter {
         previous.modified = base.modified
         previous.version = base.version.content
         try insert(previous)
+    }
+
+    /// Follows a base that another file has now.
+    func passPrevious(from old: ItemID, to heir: ItemID) throws {
+        try execute(
+            "UPDATE previous SET holder = ? WHERE holder = ? AND generation = 0",
+            [heir.rawValue, old.rawValue]
+        )
     }
 
     private func insert(_ previous: PreviousContent) throws {

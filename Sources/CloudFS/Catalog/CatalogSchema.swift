@@ -62,6 +62,9 @@ enum CatalogSchema {
         migrator.registerMigration("17") { database in
             try database.execute(sql: seventeenth)
         }
+        migrator.registerMigration("18") { database in
+            try database.execute(sql: eighteenth)
+        }
         return migrator
     }
 
@@ -357,5 +360,11 @@ enum CatalogSchema {
     /// Nor was whether owners are.
     private static let seventeenth = """
         UPDATE item SET unsent_fields = unsent_fields | 4 WHERE metadata_changed = 1;
+        """
+
+    /// Ranges that programs wrote are stored before their bytes are on the disk: since when.
+    private static let eighteenth = """
+        ALTER TABLE range ADD COLUMN written INTEGER;
+        CREATE INDEX range_written ON range(written) WHERE written IS NOT NULL;
         """
 }

@@ -258,6 +258,11 @@ final class ContentFile: Sendable {
         }
     }
 
+    /// Sets its time if it has another one.
+    func settle(modified moment: Timestamp) throws(CloudFSError) {
+        if try facts().modified != moment { try setModified(moment) }
+    }
+
     func setModified(_ moment: Timestamp) throws(CloudFSError) {
         let times = [
             timespec(tv_sec: 0, tv_nsec: clinux_utime_omit),

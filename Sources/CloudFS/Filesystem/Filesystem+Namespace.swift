@@ -80,7 +80,8 @@ extension Filesystem {
                 record.id,
                 name: name.bytes,
                 in: parent,
-                notBefore: notBefore
+                notBefore: notBefore,
+                settleTime: files.settleTime
             )
             try writer.noteTreeChange(of: record.id, notBefore: notBefore)
             return try writer.reader.existing(record.id)
@@ -243,7 +244,8 @@ extension Filesystem {
                     record.id,
                     name: name.bytes,
                     in: parent,
-                    notBefore: notBefore
+                    notBefore: notBefore,
+                    settleTime: files.settleTime
                 )
                 if ancestor != nil { return try writer.reader.existing(record.id) }
                 begun = files.begin(record, content: content, queuedFor: notBefore)

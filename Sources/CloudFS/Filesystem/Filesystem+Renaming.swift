@@ -186,7 +186,8 @@ extension Filesystem {
             replacing: victim?.id,
             at: change.now,
             notBefore: change.notBefore,
-            by: change.request
+            by: change.request,
+            settleTime: files.settleTime
         )
         if wasHeld { try writer.lookAgainAtHeld() }
         return Renamed(
@@ -234,9 +235,13 @@ extension Filesystem {
             return result
         }
         let (old, new) = isAside ? (target, source) : (source, target)
-        if try writer.passDocument(of: old, to: new.id, notBefore: change.notBefore) {
-            result.saved = (old.id, new.id)
-        }
+        let isPassed = try writer.passDocument(
+            of: old,
+            to: new.id,
+            notBefore: change.notBefore,
+            settleTime: files.settleTime
+        )
+        if isPassed { result.saved = (old.id, new.id) }
         return result
     }
 

@@ -70,4 +70,13 @@ extension OpenFiles {
             return last
         }
     }
+
+    /// Gives content the time of its item, which becomes a document of its own and is written by
+    /// nobody; within the transaction that marks it.
+    func settleTime(of record: ItemRecord) throws(CloudFSError) {
+        let generation = record.item.content.generation
+        guard generation != 0, !record.item.isPackage else { return }
+        try store.open(record.id, generation: generation)
+            .settle(modified: record.item.metadata.modified)
+    }
 }

@@ -45,6 +45,21 @@ extension OpenFiles {
         return rests.map(\.1).filter { $0 > .zero }.min() ?? Self.previousAge
     }
 
+    /// Flushes what took the place of what the cloud has of an item, before that is replaced or
+    /// deleted there: until then it is all there is of a document.
+    ///
+    /// - Throws: `claimed` while a program is still writing it.
+    func flushReplacing(whatCloudHasOf id: ItemID) throws(CloudFSError) {
+        let replacing = try catalog.readFew { try $0.previous(inCloudOf: id) }.map(\.item)
+        guard !replacing.isEmpty else { return }
+        for other in replacing
+        where live(other)?.state.withLock({ $0.isBeingWritten }) == true {
+            throw CloudFSError(.claimed, "what was saved over it is being written", item: id)
+        }
+        try flush(replacing)
+        try catalog.makeDurable()
+    }
+
     /// In which time content is to be flushed that took the place of other content.
     private func rest(of previous: PreviousContent, at now: Timestamp) -> Duration {
         let age = now.since(previous.since)

@@ -20,6 +20,43 @@ extension OpenFiles {
         state.unstoredBytes = 0
     }
 
+    /// How long what programs wrote is not flushed: as long as the system leaves it in memory.
+    private static let writtenAge = Duration.seconds(30)
+
+    /// Flushes what programs wrote some time ago into files that are not all here: a power failure
+    /// takes no more of them than of any other.
+    ///
+    /// - Returns: In which time to look again; `nil` if there is nothing more.
+    func flushWritten() throws(CloudFSError) -> Duration? {
+        let files = try catalog.read { try $0.filesWithUnflushedRanges() }
+        let now = clocks.now()
+        var rest: Duration?
+        for (id, since) in files {
+            let age = now.since(since)
+            // The clock may have been set back.
+            if age >= Self.writtenAge || age < .zero {
+                try flushRanges(of: id)
+            } else {
+                rest = min(rest ?? Self.writtenAge, Self.writtenAge - age)
+            }
+        }
+        return rest
+    }
+
+    private func flushRanges(of id: ItemID) throws(CloudFSError) {
+        let file = try acquire(id)
+        do {
+            try file.state.withLock { state throws(CloudFSError) in
+                _ = try content(of: &state, id)
+                try storeRanges(&state, id)
+            }
+        } catch {
+            try release(file)
+            throw error
+        }
+        try release(file)
+    }
+
     /// Has a file fetched anew of which the disk lost bytes, if they are in the cloud.
     ///
     /// What the catalog calls present was flushed before, and is sound.

@@ -38,9 +38,7 @@ extension OpenFiles {
         _ id: ItemID
     ) throws(CloudFSError) {
         guard state.generation != 0 else { return }
-        let content = try content(of: &state, id)
-        guard try content.facts().modified != state.modified else { return }
-        try content.setModified(state.modified)
+        try content(of: &state, id).settle(modified: state.modified)
     }
 
     /// Writes through `receive`, which moves the bytes and says how many.
@@ -113,7 +111,7 @@ extension OpenFiles {
         let end = offset + Int64(written)
         // The gap between the old end and the write is zeros, not bytes of the base.
         let range = min(offset, state.size)..<end
-        try storeLocal(range, state: &state, id)
+        try storeLocal(range, written: clocks.now(), state: &state, id)
         state.unstoredBytes += Int64(written)
         state.didChange(at: clocks.now())
         state.size = max(state.size, end)
@@ -149,7 +147,7 @@ extension OpenFiles {
             if size == 0 { try content.noteEmptied() }
             try save(&state, file.id)
             // From the old end on where that is nearer: an earlier cut may not be stored.
-            try storeLocal(start..<Int64.max, state: &state, file.id)
+            try storeLocal(start..<Int64.max, written: nil, state: &state, file.id)
             let now = clocks.elapsed()
             return handle(.truncated(to: size), &state, now)
                 + completing(&state, at: now)
@@ -161,10 +159,14 @@ extension OpenFiles {
     ///
     /// Before the plan hears of them: should this fail, those who wait for them still do.
     ///
-    /// Not flushed first, as the bytes are not: both survive this process. A power failure can
-    /// leave zeros where a program wrote and has not called `fsync`.
+    /// Not flushed first, as the bytes are not: both survive this process. After a power failure
+    /// they are those of the base, as on a disk that never got the new ones.
+    ///
+    /// - Parameter written: When a program wrote it; `nil` where the disk knows of it before it
+    ///   knows of this, as of what is cut off.
     private func storeLocal(
         _ range: Range<Int64>,
+        written: Timestamp?,
         state: inout OpenFile.State,
         _ id: ItemID
     ) throws(CloudFSError) {
@@ -172,7 +174,9 @@ extension OpenFiles {
         let range = range.clamped(to: 0..<plan.size)
         let ranges = state.storedRanges.missing(in: range)
         guard !ranges.isEmpty else { return }
-        try catalog.write { try $0.addRanges(ranges, of: id) }
+        try catalog.write { try $0.addRanges(ranges, of: id, written: written) }
+        // The sweeper flushes it in time; of what follows it need not hear.
+        if written != nil, state.unstoredBytes == 0 { catalog.leftovers.raise() }
         state.storedRanges.insert(range)
     }
 
@@ -242,7 +246,7 @@ extension OpenFiles {
                 }
                 throw error
             }
-            for range in own { try storeLocal(range, state: &state, file.id) }
+            for range in own { try storeLocal(range, written: nil, state: &state, file.id) }
             if !mode.keepsSize { state.size = max(state.size, end) }
             state.didChange(at: clocks.now())
             let now = clocks.elapsed()

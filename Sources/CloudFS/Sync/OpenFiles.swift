@@ -204,11 +204,12 @@ final class OpenFiles: Sendable {
 
     private func load(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
         guard !state.isLoaded else { return }
-        let (record, base, ranges, newer, name) = try catalog.readFew { reader in
+        let (record, base, ranges, isUnflushed, newer, name) = try catalog.readFew { reader in
             let record = try reader.existing(id)
             let isPartial = record.item.content.residency == .partial
             return (
                 record, try reader.base(of: id), isPartial ? try reader.ranges(of: id) : [],
+                isPartial ? try reader.hasUnflushedRanges(of: id) : false,
                 try reader.newer(of: id), try reader.name(of: id)
             )
         }
@@ -222,6 +223,8 @@ final class OpenFiles: Sendable {
         if state.residency != .resident {
             state.plan = plan(for: &state, stored: ranges)
         }
+        // The next flush, which may be all that a program waits for, is to be stored.
+        if isUnflushed { state.unstoredBytes = max(1, state.storedRanges.byteCount) }
         state.isLoaded = true
     }
 

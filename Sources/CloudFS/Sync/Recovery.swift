@@ -13,7 +13,10 @@ struct Recovery {
     func run() throws(CloudFSError) {
         let mounting = try files.store.mounting()
         let known = try catalog.read { try $0.setting(Self.mountingSetting) }
-        if known != mounting { try restoreReplaced() }
+        if known != mounting {
+            try restoreReplaced()
+            try catalog.write { try $0.forgetUnflushedRanges() }
+        }
         let written = try settleDirtyFiles()
         try FaultPoint.recoverySettled.pass()
         try eraseOrphans()
@@ -36,16 +39,13 @@ struct Recovery {
 
     // MARK: - After a power failure
 
-    /// Brings back what was replaced by content that is empty, cut off or gone now, as it was not
-    /// flushed.
+    /// Brings back what was replaced by content that is not all there now, as it was not flushed.
     private func restoreReplaced() throws(CloudFSError) {
         for previous in try catalog.read({ try $0.allPrevious() }) {
             let record = try catalog.read { try $0.existing(previous.item) }
             let generation = record.item.content.generation
             let size = try size(of: record.id, generation)
-            guard size == nil || size == 0 || size ?? 0 < record.item.size,
-                try restore(previous, of: record)
-            else { continue }
+            guard try !isWhole(record, size), try restore(previous, of: record) else { continue }
             logger.warning(
                 "a power failure has cut off what was written; the version before it is back",
                 metadata: ["item.id": "\(record.id)", "kept.bytes": "\(size ?? 0)"]
@@ -55,6 +55,24 @@ struct Recovery {
                 try files.store.moveToLostAndFound(record.id, generation: generation)
             }
         }
+    }
+
+    /// Whether the disk has of a file what a program wrote until it closed it.
+    ///
+    /// It may have the length of what it has not got the bytes of: ext4 and XFS show such blocks as
+    /// holes, as long as nobody has read them. A file that had holes when it was closed cannot be
+    /// told from one that lost bytes, and counts as whole. Of one that nobody closed the catalog
+    /// knows no bytes.
+    ///
+    /// - Parameter size: That of its content file; `nil` if it is gone.
+    private func isWhole(_ record: ItemRecord, _ size: Int64?) throws(CloudFSError) -> Bool {
+        let closedAt = record.item.size
+        guard let size, closedAt > 0, record.localBytes > 0, size >= closedAt else { return false }
+        if record.localBytes < closedAt { return true }
+        let generation = record.item.content.generation
+        let hole = try files.store.openToRead(record.id, generation: generation)
+            .seek(from: 0, hole: true)
+        return hole ?? size >= size
     }
 
     /// The size of a content file; `nil` if it is gone.
@@ -121,15 +139,11 @@ struct Recovery {
         of previous: PreviousContent,
         for id: ItemID
     ) throws(CloudFSError) {
-        guard let version = previous.version else { return }
         try catalog.write { writer in
             let reader = writer.reader
-            guard let name = try reader.name(of: id),
-                let own = try reader.base(of: id),
-                let replaced = try reader.base(named: name.name, in: name.parent),
-                replaced.item != id, replaced.version.content == version,
-                try reader.name(of: replaced.item) == nil,
-                try reader.existing(replaced.item).item.kind == .file,
+            let own = try reader.base(of: id)
+            guard own == nil || own?.version.content != previous.version,
+                let replaced = try reader.replacedBase(of: previous),
                 // What the cloud has of something excluded is the cloud's alone.
                 try [id, replaced.item].allSatisfy({
                     try reader.effectivePolicy(of: $0) != .excluded
@@ -137,8 +151,10 @@ struct Recovery {
                 // What may be on its way is asked about first.
                 try reader.sent(of: id) == nil, try reader.sent(of: replaced.item) == nil
             else { return }
+            let now = files.clocks.now()
             try writer.settle(id, inPlaceOf: replaced)
-            try writer.recordOrphan(own, at: files.clocks.now())
+            try writer.enqueue(id, notBefore: now)
+            if let own { try writer.recordOrphan(own, at: now) }
         }
     }
 

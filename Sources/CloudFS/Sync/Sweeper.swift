@@ -74,6 +74,9 @@ struct Sweeper {
             },
             failure { () throws(CloudFSError) in try files.saveUses() },
             failure { () throws(CloudFSError) in turn.rest = try files.flushReplacing() },
+            failure { () throws(CloudFSError) in
+                turn.rest = [turn.rest, try files.flushWritten()].compactMap { $0 }.min()
+            },
         ]
         turn.failure = failures.compactMap { $0 }.first
         return turn

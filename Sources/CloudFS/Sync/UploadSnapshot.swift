@@ -32,8 +32,6 @@ struct UploadSnapshot: Sendable {
             return (content, state.generation, state.changeCount, modified, isDirect)
         }
         try original.synchronize()
-        // Nobody needs what it replaced; what replaces it while it is sent comes after this.
-        try files.releasePrevious(of: ContentName(item: file.id, generation: generation))
         facts = try original.facts()
         // What the kernel writes shows in the time only, and of two changes in one tick of a
         // coarse clock the second does not show.
@@ -46,9 +44,16 @@ struct UploadSnapshot: Sendable {
         byteCount = facts.size
         changeCount = count
         self.modified = modified
-        let isSame = file.state.withLock { $0.changeCount == count && $0.writesInFlight == 0 }
+        let (isSame, isHeldOpen) = file.state.withLock { state in
+            (state.changeCount == count && state.writesInFlight == 0, state.isBeingWritten)
+        }
         guard isSame, try original.facts() == facts else {
             throw CloudFSError(.cancelled, "the file changed while it was copied", item: file.id)
+        }
+        // Nobody needs what it replaced, unless a program has only paused; what replaces it while
+        // it is sent comes after this.
+        if !isHeldOpen {
+            try files.releasePrevious(of: ContentName(item: file.id, generation: generation))
         }
     }
 

@@ -9,6 +9,7 @@ extension Uploader {
         mutations.begin(id, at: facts.places, isInPlace: false)
         defer { mutations.end(id, at: facts.places, isInPlace: false) }
         guard try await !staysForLookalike(base) else { return true }
+        try await pool.engine { try self.files.flushReplacing(whatCloudHasOf: id) }
         var isEdited = false
         do throws(CloudFSError) {
             try await provider.delete(path, base: base.version)

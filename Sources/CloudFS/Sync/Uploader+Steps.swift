@@ -299,6 +299,7 @@ extension Uploader {
                 releaseLater(file)
                 return nil
             }
+            try files.flushReplacing(whatCloudHasOf: id)
             // A writer of this mount that paused for long holds its claim still: it has no say.
             let isHeldOpen = file.state.withLock { $0.isBeingWritten }
             let claim = try coordinator.tryClaim(

@@ -240,7 +240,13 @@ import Testing
             try writer.removeName(of: heir)
             let name = Array("new".utf8)
             try writer.moveName(of: save, to: name, in: .root)
-            let old = try writer.inheritBase(save, name: name, in: .root, notBefore: Self.later)
+            let old = try writer.inheritBase(
+                save,
+                name: name,
+                in: .root,
+                notBefore: Self.later,
+                settleTime: { _ in }
+            )
             #expect(old == heir)
         }
         try lose(base)

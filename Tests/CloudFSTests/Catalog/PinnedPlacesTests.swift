@@ -51,7 +51,8 @@ import Testing
                 in: folder,
                 replacing: victim,
                 at: CatalogFixture.now,
-                notBefore: CatalogFixture.now
+                notBefore: CatalogFixture.now,
+                settleTime: { _ in }
             )
         }
     }

@@ -36,7 +36,8 @@ import Testing
                 in: .root,
                 replacing: victim,
                 at: Self.now,
-                notBefore: Self.now
+                notBefore: Self.now,
+                settleTime: { _ in }
             )
             _ = try writer.eraseIfForgotten(victim)
         }
@@ -170,7 +171,8 @@ private struct PreviousModel {
                     in: .root,
                     replacing: target.id,
                     at: now,
-                    notBefore: now
+                    notBefore: now,
+                    settleTime: { _ in }
                 )
                 _ = try writer.eraseIfForgotten(target.id)
                 return "rename"
@@ -219,7 +221,13 @@ private struct PreviousModel {
         let now = CatalogFixture.now
         let record = try writer.insert(new, name: name, in: .root, at: now)
         made.insert(ContentName(item: record.id, generation: generation))
-        let ancestor = try writer.inheritBase(record.id, name: name, in: .root, notBefore: now)
+        let ancestor = try writer.inheritBase(
+            record.id,
+            name: name,
+            in: .root,
+            notBefore: now,
+            settleTime: { _ in }
+        )
         if let ancestor { _ = try writer.eraseIfForgotten(ancestor) }
     }
 

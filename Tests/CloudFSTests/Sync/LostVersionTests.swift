@@ -65,7 +65,8 @@ import Testing
                 in: .root,
                 replacing: winner,
                 at: CatalogFixture.now,
-                notBefore: CatalogFixture.now
+                notBefore: CatalogFixture.now,
+                settleTime: files.settleTime
             )
         }
         #expect(try catalog.read { try $0.base(of: partial.id) }?.version.content == "2")

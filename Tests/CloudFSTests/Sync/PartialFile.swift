@@ -30,7 +30,7 @@ struct PartialFile {
                 at: CatalogFixture.now
             )
             try writer.setBase(Self.base(of: record.id, named: name, version: "1"))
-            try writer.addRanges([Self.own], of: record.id)
+            try writer.addRanges([Self.own], of: record.id, written: nil)
             return record.id
         }
         _ = try fixture.files.store.create(id, generation: 1, size: Self.size)

@@ -38,6 +38,17 @@ struct RecoveryBench {
         #expect(truncate(files.store.path(id, generation), off_t(size)) == 0)
     }
 
+    /// Makes a hole in a content file, as if the disk had got the length, and not these bytes.
+    func punch(_ range: Range<Int64>, in id: ItemID) throws {
+        let generation = try catalog.read { try $0.existing(id) }.item.content.generation
+        let content = try files.store.open(id, generation: generation)
+        try content.allocate(
+            mode: AllocationMode.punchHole.rawValue,
+            offset: range.lowerBound,
+            count: Int64(range.count)
+        )
+    }
+
     func text(of id: ItemID) throws -> String {
         let record = try catalog.read { try $0.existing(id) }
         let content = try files.store.open(id, generation: record.item.content.generation)

@@ -46,7 +46,8 @@ import Testing
                     in: .root,
                     replacing: document,
                     at: now,
-                    notBefore: now
+                    notBefore: now,
+                    settleTime: files.settleTime
                 )
             case .byExchanging:
                 try writer.exchange(draft, document, at: now, notBefore: now)
@@ -116,6 +117,77 @@ import Testing
         // The draft has no name any more, and goes from the cloud.
         let orphan = try #require(try orphan())
         #expect(try catalog.read { try $0.outboxEntry(of: orphan) } != nil)
+    }
+
+    /// A document that the cloud has in the place of the draft that it once was, and nothing of it
+    /// here; another draft, of which the cloud has nothing, is saved over it.
+    private func saveOverMoved() throws -> (document: ItemID, draft: ItemID) {
+        let document = try addSent("draft", "before", version: "1")
+        let now = CatalogFixture.now
+        try catalog.write { writer in
+            _ = try writer.rename(
+                document,
+                to: Array("document".utf8),
+                in: .root,
+                replacing: nil,
+                at: now,
+                notBefore: now,
+                settleTime: files.settleTime
+            )
+            try writer.dropContent(of: try writer.reader.existing(document))
+        }
+        let draft = try fixture.addFile("draft")
+        try save(draft, over: document)
+        return (document, draft)
+    }
+
+    @Test(arguments: [false, true])
+    func `a document that the cloud has elsewhere is what it was`(isTaken: Bool) throws {
+        let (document, draft) = try saveOverMoved()
+        var next: ItemID?
+        if isTaken {
+            // A draft once more: what it replaces is the document's version, where that is.
+            let id = try fixture.addFile("draft")
+            try bench.write("next", to: id)
+            try catalog.write { writer in
+                _ = try writer.inheritBase(
+                    id,
+                    name: Array("draft".utf8),
+                    in: .root,
+                    notBefore: CatalogFixture.now,
+                    settleTime: files.settleTime
+                )
+            }
+            #expect(try catalog.read { try $0.base(of: id) }?.version.content == "1")
+            next = id
+        }
+        let owner = next ?? document
+        #expect(try catalog.read { try $0.previous(inCloudOf: owner) }.map(\.item) == [draft])
+        try lose(draft)
+        let record = try catalog.read { try $0.existing(draft) }
+        #expect(record.item.content.cleanliness == .clean)
+        #expect(record.item.content.residency == .placeholder)
+        #expect(try catalog.read { try $0.base(of: draft) }?.version.content == "1")
+        #expect(try nextStep(of: draft) == .move)
+        #expect(try catalog.read { try $0.name(of: document) } == nil)
+        if let next {
+            #expect(try bench.text(of: next) == "next")
+            #expect(try nextStep(of: next) == .waitFor(draft))
+        }
+    }
+
+    @Test func `what was saved is on the disk before the cloud loses what it replaced`() throws {
+        let (document, draft) = try saveOverMoved()
+        let file = try files.acquire(draft)
+        file.state.withLock { $0.noteOpened(isWritable: true, at: CatalogFixture.now) }
+        #expect(throws: CloudFSError.self) {
+            try files.flushReplacing(whatCloudHasOf: document)
+        }
+        #expect(try catalog.read { try $0.allPrevious() }.count == 1)
+        file.state.withLock { $0.writers -= 1 }
+        try files.release(file)
+        try files.flushReplacing(whatCloudHasOf: document)
+        #expect(try catalog.read { try $0.allPrevious() } == [])
     }
 
     /// What the cloud has of it is the cloud's alone.

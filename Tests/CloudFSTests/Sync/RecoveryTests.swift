@@ -26,7 +26,8 @@ import Testing
                 in: .root,
                 replacing: old,
                 at: CatalogFixture.now,
-                notBefore: CatalogFixture.now
+                notBefore: CatalogFixture.now,
+                settleTime: files.settleTime
             )
             _ = try writer.eraseIfForgotten(old)
         }
@@ -68,6 +69,120 @@ import Testing
         #expect(try files.store.generations().count == 1)
     }
 
+    /// So ext4 has it when it knew the length before it had the bytes.
+    @Test(arguments: [0..<8192, 4096..<8192, 0..<20_000])
+    func `a file of which the disk has the length only is what it was before`(
+        lost: Range<Int64>
+    ) throws {
+        let id = try fixture.addFile("document")
+        try bench.write("before", to: id)
+        try bench.write(String(repeating: "after", count: 4000), to: id, emptying: true)
+        try bench.punch(lost, in: id)
+        try bench.failPower()
+        try bench.recover()
+        #expect(try bench.text(of: id) == "before")
+        #expect(try self.lost.count == 1)
+    }
+
+    @Test func `a file that had holes when it was closed is whole`() throws {
+        let id = try fixture.addFile("document")
+        try bench.write("before", to: id)
+        let file = try files.acquire(id)
+        _ = try files.truncate(file, to: 0)
+        try files.write(Array("afterwards".utf8), to: file)
+        _ = try files.truncate(file, to: 20_000)
+        try files.release(file)
+        try bench.failPower()
+        try bench.recover()
+        let record = try catalog.read { try $0.existing(id) }
+        #expect(record.item.size == 20_000)
+        #expect(try lost == [])
+    }
+
+    @Test(arguments: [false, true])
+    func `a file that nobody closed is what it was before`(isMadeLong: Bool) throws {
+        let id = try fixture.addFile("document")
+        try bench.write("before", to: id)
+        let file = try files.acquire(id)
+        _ = try files.truncate(file, to: 0)
+        if isMadeLong { _ = try files.truncate(file, to: 4) }
+        try files.write(Array("half".utf8), to: file)
+        try bench.failPower()
+        try bench.recover()
+        #expect(try bench.text(of: id) == "before")
+        #expect(try lost.count == 1)
+    }
+
+    /// Else what the cloud has there is never fetched, and zeros are sent in its place.
+    @Test(arguments: [(false, false), (true, false), (false, true), (true, true)])
+    func `what was written into a file that is not all here counts after a flush`(
+        isFlushed: Bool,
+        hasFailedBefore: Bool
+    ) throws {
+        let id = try fixture.addFile("document")
+        let base = CatalogFixture.base(of: id, named: "document", version: "1")
+        try catalog.write { writer in
+            try writer.setBase(base)
+            try writer.setSize(base.size, of: id)
+        }
+        let file = try files.acquire(id)
+        try files.write(Array("a".utf8), to: file)
+        #expect(try catalog.read { try $0.ranges(of: id) } == [0..<1])
+        if hasFailedBefore { try bench.recover() }
+        #expect(try catalog.read { try $0.ranges(of: id) } == [0..<1])
+        // The next process knows of the file what the catalog does.
+        let next = OpenFiles(
+            catalog: catalog,
+            store: files.store,
+            clocks: .system,
+            hydration: HydrationSettings(policy: .partial),
+            quietTime: .zero
+        )
+        if isFlushed {
+            let one = hasFailedBefore ? next : files
+            try one.synchronize(try one.acquire(id))
+        }
+        try bench.failPower()
+        try bench.recover()
+        #expect(try catalog.read { try $0.ranges(of: id) } == (isFlushed ? [0..<1] : []))
+        #expect(try catalog.read { try $0.existing(id) }.item.content.cleanliness == .dirty)
+    }
+
+    /// As the system does with what programs write into any other file.
+    @Test func `what was written into a file that is not all here is flushed in time`() throws {
+        let id = try fixture.addFile("document")
+        let base = CatalogFixture.base(of: id, named: "document", version: "1")
+        try catalog.write { writer in
+            try writer.setBase(base)
+            try writer.setSize(base.size, of: id)
+        }
+        let file = try files.acquire(id)
+        try files.write(Array("a".utf8), to: file)
+        let rest = try #require(try files.flushWritten())
+        #expect(rest > .seconds(25) && rest <= .seconds(30))
+        #expect(try catalog.read { try $0.hasUnflushedRanges(of: id) })
+        try catalog.write { try $0.execute("UPDATE range SET written = written - 31000000000") }
+        #expect(try files.flushWritten() == nil)
+        try bench.failPower()
+        try bench.recover()
+        #expect(try catalog.read { try $0.ranges(of: id) } == [0..<1])
+    }
+
+    @Test func `what is replaced is kept until a program has closed what it writes`() throws {
+        let id = try fixture.addFile("document")
+        try bench.write("before", to: id)
+        let file = try files.acquire(id)
+        file.state.withLock { $0.noteOpened(isWritable: true, at: CatalogFixture.now) }
+        _ = try files.truncate(file, to: 0)
+        try files.write(Array("half".utf8), to: file)
+        _ = try UploadSnapshot(of: file, in: files)
+        #expect(try catalog.read { try $0.allPrevious() }.count == 1)
+        try files.write(Array("whole".utf8), to: file)
+        file.state.withLock { $0.writers -= 1 }
+        _ = try UploadSnapshot(of: file, in: files)
+        #expect(try catalog.read { try $0.allPrevious() } == [])
+    }
+
     @Test func `a file that was saved by renaming is what it was before`() throws {
         let old = try fixture.addFile("document")
         try bench.write("before", to: old)
@@ -93,6 +208,42 @@ import Testing
         try bench.cut(id, to: 2)
         try bench.recover()
         #expect(try bench.text(of: id) == "th")
+    }
+
+    /// A backup that an editor makes of what was downloaded is sent, though nobody wrote it.
+    @Test func `a backup has its time after a crash`() throws {
+        let id = try fixture.addFile("document")
+        try bench.write("before", to: id)
+        let time = CatalogFixture.now
+        try catalog.write { writer in
+            try writer.setBase(CatalogFixture.base(of: id, named: "document", version: "1"))
+            try writer.markClean(id)
+            try writer.setMetadata(of: id, modified: time, at: time)
+            _ = try writer.rename(
+                id,
+                to: Array("document~".utf8),
+                in: .root,
+                replacing: nil,
+                at: time,
+                notBefore: time,
+                settleTime: files.settleTime
+            )
+        }
+        let new = try fixture.addFile("document")
+        try catalog.write { writer in
+            let ancestor = try writer.inheritBase(
+                new,
+                name: Array("document".utf8),
+                in: .root,
+                notBefore: time,
+                settleTime: files.settleTime
+            )
+            #expect(ancestor == id)
+        }
+        try bench.recover()
+        let record = try catalog.read { try $0.existing(id) }
+        #expect(record.item.content.cleanliness == .dirty)
+        #expect(record.item.metadata.modified == time)
     }
 
     @Test func `what was flushed is there, so what it replaced can go`() throws {
