@@ -245,7 +245,7 @@ extension CatalogWriter {
             try displace(holder)
         }
         guard !hasMovedOn else {
-            try recordOrphan(base, at: now)
+            try recordOrphan(base, of: base.item, at: now)
             return false
         }
         // Where listings were interrupted is said in terms of where folders were.
@@ -271,21 +271,29 @@ extension CatalogWriter {
         try setBase(displaced)
     }
 
-    /// Something in the cloud that nothing here stands for: it is deleted there next.
-    func recordOrphan(_ base: BaseRecord, at now: Timestamp) throws {
-        let record = try reader.existing(base.item)
+    /// Something in the cloud that nothing here stands for any more, or that a request without an
+    /// answer may have made: it is deleted there next.
+    ///
+    /// - Parameters:
+    ///   - base: What it is, if it is known.
+    ///   - id: Which item it was.
+    func recordOrphan(_ base: BaseRecord?, of id: ItemID, at now: Timestamp) throws {
+        guard try base != nil || reader.sent(of: id) != nil else { return }
+        let record = try reader.existing(id)
         let orphan = try insertItem(
             NewItem(
                 container: record.item.container,
                 kind: record.item.kind,
                 metadata: record.item.metadata,
-                size: base.size
+                size: base?.size ?? record.item.size
             ),
             at: now
         )
-        var orphaned = base
-        orphaned.item = orphan
-        try setBase(orphaned)
+        if var base {
+            base.item = orphan
+            try setBase(base)
+        }
+        try passSent(from: id, to: orphan)
         try enqueue(orphan, notBefore: now)
     }
 }

@@ -123,7 +123,8 @@ extension CatalogWriter {
             content: isHere ? content : ContentName(item: old.id, generation: 0),
             size: old.item.size,
             modified: old.item.metadata.modified,
-            version: old.hasChangedContent ? nil : base?.version.content,
+            // Of changes that are not all here the version before them is better than nothing.
+            version: isHere && old.hasChangedContent ? nil : base?.version.content,
             since: now
         )
         if isHere || previous.version != nil { try insert(previous) }

@@ -231,6 +231,14 @@ extension CatalogWriter {
         )
     }
 
+    /// Has the request for an item be another one's, which has its place.
+    func passSent(from old: ItemID, to heir: ItemID) throws {
+        try execute(
+            "UPDATE OR REPLACE sent SET item = ? WHERE item = ?",
+            [heir.rawValue, old.rawValue]
+        )
+    }
+
     /// Forgets the request for the item: its outcome is known.
     func forgetSent(of id: ItemID) throws {
         try execute("DELETE FROM sent WHERE item = ?", [id.rawValue])

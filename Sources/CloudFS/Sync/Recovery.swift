@@ -45,7 +45,14 @@ struct Recovery {
             let record = try catalog.read { try $0.existing(previous.item) }
             let generation = record.item.content.generation
             let size = try size(of: record.id, generation)
-            guard try !isWhole(record, size), try restore(previous, of: record) else { continue }
+            guard try !isWhole(record, size) else { continue }
+            guard try restore(previous, of: record) else {
+                logger.error(
+                    "a power failure has cut off what was written, and nothing else is left of it",
+                    metadata: ["item.id": "\(record.id)", "kept.bytes": "\(size ?? 0)"]
+                )
+                continue
+            }
             logger.warning(
                 "a power failure has cut off what was written; the version before it is back",
                 metadata: ["item.id": "\(record.id)", "kept.bytes": "\(size ?? 0)"]
@@ -148,13 +155,14 @@ struct Recovery {
                 try [id, replaced.item].allSatisfy({
                     try reader.effectivePolicy(of: $0) != .excluded
                 }),
-                // What may be on its way is asked about first.
-                try reader.sent(of: id) == nil, try reader.sent(of: replaced.item) == nil
+                // Other bytes that may be on their way there are asked about first.
+                try reader.sent(of: replaced.item)?.kind != .content
             else { return }
             let now = files.clocks.now()
             try writer.settle(id, inPlaceOf: replaced)
+            try writer.recordOrphan(own, of: id, at: now)
+            try writer.passSent(from: replaced.item, to: id)
             try writer.enqueue(id, notBefore: now)
-            if let own { try writer.recordOrphan(own, at: now) }
         }
     }
 

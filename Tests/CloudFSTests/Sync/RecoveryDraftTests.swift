@@ -176,6 +176,40 @@ import Testing
         }
     }
 
+    /// As where nothing but copying and deleting moves an object, and the power fails in between.
+    @Test func `a document that was being moved is what it was, and asked about`() throws {
+        let (document, draft) = try saveOverMoved()
+        let base = try #require(try catalog.read { try $0.base(of: document) })
+        let name = Array("document".utf8)
+        let move = SentRecord(of: document, to: .root, name, from: base, .move, document: .random())
+        try catalog.write { try $0.note(move) }
+        try lose(draft)
+        let record = try catalog.read { try $0.existing(draft) }
+        #expect(record.item.content.residency == .placeholder)
+        #expect(try catalog.read { try $0.base(of: draft) }?.version.content == "1")
+        #expect(try catalog.read { try $0.sent(of: draft) }?.isMove == true)
+        #expect(try nextStep(of: draft) == .ask)
+        #expect(try catalog.read { try $0.sent(of: document) } == nil)
+    }
+
+    /// The draft was being sent before it was written anew, and nobody heard what became of that.
+    @Test func `what a draft may have become in the cloud is asked about`() throws {
+        let document = try addSent("document", "before", version: "1")
+        let draft = try addSent("draft", "draft", version: "2")
+        let base = try catalog.read { try $0.base(of: draft) }
+        let name = Array("draft".utf8)
+        let sent = SentRecord(of: draft, to: .root, name, from: base, document: .random(), size: 5)
+        try catalog.write { try $0.note(sent) }
+        try save(draft, over: document)
+        try lose(draft)
+        #expect(try bench.text(of: draft) == "before")
+        #expect(try catalog.read { try $0.base(of: draft) }?.version.content == "1")
+        let other = try #require(try catalog.read { try $0.sent(to: name, in: .root) }).item
+        #expect(other != draft)
+        #expect(try nextStep(of: other) == .ask)
+        #expect(try catalog.read { try $0.name(of: other) } == nil)
+    }
+
     @Test func `what was saved is on the disk before the cloud loses what it replaced`() throws {
         let (document, draft) = try saveOverMoved()
         let file = try files.acquire(draft)
