@@ -48,15 +48,19 @@ extension OpenFiles {
     /// Flushes what took the place of what the cloud has of an item, before that is replaced or
     /// deleted there: until then it is all there is of a document.
     ///
-    /// - Throws: `claimed` while a program is still writing it.
+    /// - Throws: `cancelled` while a program is still writing it; `corrupt` if the disk lost some
+    ///   of it.
     func flushReplacing(whatCloudHasOf id: ItemID) throws(CloudFSError) {
         let replacing = try catalog.readFew { try $0.previous(inCloudOf: id) }.map(\.item)
         guard !replacing.isEmpty else { return }
         for other in replacing
         where live(other)?.state.withLock({ $0.isBeingWritten }) == true {
-            throw CloudFSError(.claimed, "what was saved over it is being written", item: id)
+            throw CloudFSError(.cancelled, "what was saved over it is being written", item: id)
         }
         try flush(replacing)
+        guard try catalog.readFew({ try $0.previous(inCloudOf: id) }).isEmpty else {
+            throw CloudFSError(.corrupt, "the disk lost some of what was saved over it", item: id)
+        }
         try catalog.makeDurable()
     }
 

@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 
 @testable import CloudFS
@@ -220,6 +221,17 @@ import Testing
         #expect(try catalog.read { try $0.allPrevious() }.count == 1)
         file.state.withLock { $0.writers -= 1 }
         try files.release(file)
+        // The mark of a file of which the disk lost bytes.
+        let path = try files.store.path(
+            draft,
+            catalog.read { try $0.existing(draft) }.item.content.generation
+        )
+        #expect(chmod(path, 0o700) == 0)
+        #expect(throws: CloudFSError.self) {
+            try files.flushReplacing(whatCloudHasOf: document)
+        }
+        #expect(try catalog.read { try $0.allPrevious() }.count == 1)
+        #expect(chmod(path, 0o600) == 0)
         try files.flushReplacing(whatCloudHasOf: document)
         #expect(try catalog.read { try $0.allPrevious() } == [])
     }
