@@ -299,6 +299,8 @@ extension CatalogWriter {
     /// - Parameter written: When programs wrote their bytes, which are to be flushed; `nil` where
     ///   the disk has them as they are to be, if it has this.
     func addRanges(_ ranges: [Range<Int64>], of id: ItemID, written: Timestamp?) throws {
+        // The sweeper flushes them in time, and need not hear of each.
+        if written != nil, try !reader.hasUnflushedRanges(of: id) { outcome.hasLeftovers = true }
         for range in ranges {
             try execute(
                 """

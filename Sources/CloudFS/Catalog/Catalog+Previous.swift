@@ -12,7 +12,7 @@ struct PreviousContent: Sendable, Equatable {
     /// Bytes.
     var size: Int64
     var modified: Timestamp
-    /// Which version of the cloud it was; `nil` if it had changes.
+    /// Which version of the cloud it was; `nil` if it had changes, which are kept.
     var version: String?
     /// When it was replaced.
     var since: Timestamp

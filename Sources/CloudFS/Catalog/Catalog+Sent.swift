@@ -234,7 +234,7 @@ extension CatalogWriter {
     /// Has the request for an item be another one's, which has its place.
     func passSent(from old: ItemID, to heir: ItemID) throws {
         try execute(
-            "UPDATE OR REPLACE sent SET item = ? WHERE item = ?",
+            "UPDATE sent SET item = ? WHERE item = ?",
             [heir.rawValue, old.rawValue]
         )
     }

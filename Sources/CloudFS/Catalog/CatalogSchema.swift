@@ -365,6 +365,6 @@ enum CatalogSchema {
     /// Ranges that programs wrote are stored before their bytes are on the disk: since when.
     private static let eighteenth = """
         ALTER TABLE range ADD COLUMN written INTEGER;
-        CREATE INDEX range_written ON range(written) WHERE written IS NOT NULL;
+        CREATE INDEX range_written ON range(item) WHERE written IS NOT NULL;
         """
 }

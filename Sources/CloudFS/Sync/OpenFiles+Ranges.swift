@@ -31,30 +31,29 @@ extension OpenFiles {
         let files = try catalog.read { try $0.filesWithUnflushedRanges() }
         let now = clocks.now()
         var rest: Duration?
+        var failure: CloudFSError?
         for (id, since) in files {
             let age = now.since(since)
             // The clock may have been set back.
-            if age >= Self.writtenAge || age < .zero {
-                try flushRanges(of: id)
-            } else {
+            guard age >= Self.writtenAge || age < .zero else {
                 rest = min(rest ?? Self.writtenAge, Self.writtenAge - age)
+                continue
             }
+            // One that fails keeps no other.
+            do throws(CloudFSError) { try flushWritten(of: id) } catch { failure = error }
         }
+        if let failure { throw failure }
         return rest
     }
 
-    private func flushRanges(of id: ItemID) throws(CloudFSError) {
+    private func flushWritten(of id: ItemID) throws(CloudFSError) {
         let file = try acquire(id)
-        do {
-            try file.state.withLock { state throws(CloudFSError) in
-                _ = try content(of: &state, id)
-                try storeRanges(&state, id)
-            }
-        } catch {
-            try release(file)
-            throw error
-        }
+        let outcome = Result { () throws(CloudFSError) in try synchronize(file) }
+        let content = file.state.withLock { $0.content }
         try release(file)
+        guard case .failure(let error) = outcome else { return }
+        // Whoever reads or sends it hears of what the disk lost.
+        guard try content?.isTorn == true else { throw error }
     }
 
     /// Has a file fetched anew of which the disk lost bytes, if they are in the cloud.

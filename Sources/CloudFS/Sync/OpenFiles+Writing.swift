@@ -175,8 +175,6 @@ extension OpenFiles {
         let ranges = state.storedRanges.missing(in: range)
         guard !ranges.isEmpty else { return }
         try catalog.write { try $0.addRanges(ranges, of: id, written: written) }
-        // The sweeper flushes it in time; of what follows it need not hear.
-        if written != nil, state.unstoredBytes == 0 { catalog.leftovers.raise() }
         state.storedRanges.insert(range)
     }
 

@@ -34,6 +34,17 @@ import Testing
         return new
     }
 
+    /// Adds a document of which everything is in the cloud, and nothing here.
+    private func addPlaceholder() throws -> (ItemID, BaseRecord) {
+        let id = try fixture.addFile("document")
+        let base = CatalogFixture.base(of: id, named: "document", version: "1")
+        try catalog.write { writer in
+            try writer.setBase(base)
+            try writer.setSize(base.size, of: id)
+        }
+        return (id, base)
+    }
+
     private var lost: [String] {
         get throws {
             let folder = try #require(opendir(fixture.directory.path("lost+found")))
@@ -119,12 +130,7 @@ import Testing
         isFlushed: Bool,
         hasFailedBefore: Bool
     ) throws {
-        let id = try fixture.addFile("document")
-        let base = CatalogFixture.base(of: id, named: "document", version: "1")
-        try catalog.write { writer in
-            try writer.setBase(base)
-            try writer.setSize(base.size, of: id)
-        }
+        let (id, _) = try addPlaceholder()
         let file = try files.acquire(id)
         try files.write(Array("a".utf8), to: file)
         #expect(try catalog.read { try $0.ranges(of: id) } == [0..<1])
@@ -150,12 +156,7 @@ import Testing
 
     /// As the system does with what programs write into any other file.
     @Test func `what was written into a file that is not all here is flushed in time`() throws {
-        let id = try fixture.addFile("document")
-        let base = CatalogFixture.base(of: id, named: "document", version: "1")
-        try catalog.write { writer in
-            try writer.setBase(base)
-            try writer.setSize(base.size, of: id)
-        }
+        let (id, _) = try addPlaceholder()
         let file = try files.acquire(id)
         try files.write(Array("a".utf8), to: file)
         let rest = try #require(try files.flushWritten())
@@ -166,6 +167,19 @@ import Testing
         try bench.failPower()
         try bench.recover()
         #expect(try catalog.read { try $0.ranges(of: id) } == [0..<1])
+    }
+
+    /// Also while bytes that were fetched are not stored yet.
+    @Test func `the sweeper hears once of what is to be flushed`() throws {
+        let (id, _) = try addPlaceholder()
+        var news: [Bool] = []
+        for range in [0..<1, 1..<2] as [Range<Int64>] {
+            try catalog.write { writer in
+                try writer.addRanges([range], of: id, written: CatalogFixture.now)
+                news.append(writer.outcome.hasLeftovers)
+            }
+        }
+        #expect(news == [true, false])
     }
 
     @Test func `what is replaced is kept until a program has closed what it writes`() throws {
@@ -259,12 +273,7 @@ import Testing
     }
 
     @Test func `the cloud's version is there again where no other was`() throws {
-        let id = try fixture.addFile("document")
-        let base = CatalogFixture.base(of: id, named: "document", version: "1")
-        try catalog.write { writer in
-            try writer.setBase(base)
-            try writer.setSize(base.size, of: id)
-        }
+        let (id, base) = try addPlaceholder()
         try bench.write("afterwards", to: id, emptying: true)
         try bench.cut(id, to: 0)
         try bench.failPower()

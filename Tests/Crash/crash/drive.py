@@ -386,8 +386,9 @@ class Disk:
         for path in (self.path / "state" / "content").glob("*/*"):
             file = os.open(path, os.O_RDONLY)
             try:
-                library.sync_file_range(file, ctypes.c_int64(0), ctypes.c_int64(0),
-                                        self.BEGIN_WRITING)
+                if library.sync_file_range(file, ctypes.c_int64(0), ctypes.c_int64(0),
+                                           self.BEGIN_WRITING) != 0:
+                    raise Failure(f"{path}: {os.strerror(ctypes.get_errno())}")
             finally:
                 os.close(file)
 
