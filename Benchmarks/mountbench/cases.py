@@ -6,6 +6,7 @@
 
 import re
 import subprocess
+import time
 from collections.abc import Callable
 
 from mountbench import machine, report, settings, workloads
@@ -72,11 +73,13 @@ def idle(bench: Bench) -> Results:
 
 
 def rest(bench: Bench) -> Results:
-    """A minute in which nobody uses the drive."""
+    """A minute in which nobody uses the drive, after a first one."""
     if not bench.target.is_cloud:
         return {}
     bench.target.make_cold()
     bench.target.settle()
+    # What a use leaves to be told to other devices may take a minute until it is told.
+    time.sleep(60)
     return {"rest": bench.observe(lambda: machine.watch(bench.target.process_id, 60))}
 
 
