@@ -61,14 +61,33 @@ public struct CheckPage: Codable, Sendable, Hashable {
     public var findings: [Finding]
     /// How many items, content files or folders were looked at.
     public var checked: Int
+    /// How many more files were left out: they are in use, or on their way.
+    public var inUse: Int
     public var shown: [Shown]
     /// What `after` must be for the next page; `nil` on the last one.
     public var next: String?
 
-    public init(findings: [Finding], checked: Int, shown: [Shown] = [], next: String? = nil) {
+    public init(
+        findings: [Finding],
+        checked: Int,
+        inUse: Int = 0,
+        shown: [Shown] = [],
+        next: String? = nil
+    ) {
         self.findings = findings
         self.checked = checked
+        self.inUse = inUse
         self.shown = shown
         self.next = next
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        findings = try container.decode([Finding].self, forKey: .findings)
+        checked = try container.decode(Int.self, forKey: .checked)
+        // A drive of an older program does not tell.
+        inUse = try container.decodeIfPresent(Int.self, forKey: .inUse) ?? 0
+        shown = try container.decode([Shown].self, forKey: .shown)
+        next = try container.decodeIfPresent(String.self, forKey: .next)
     }
 }

@@ -12,7 +12,7 @@ struct CheckCommand: AsyncParsableCommand {
             named. With --repair it is mended where nothing can be lost: bytes that the cloud has \
             are fetched again, what waits for nobody is queued, what belongs to nothing goes to \
             lost+found in the state directory. Changes that the cloud does not have are never \
-            touched.
+            touched. Files that are in use are left out, and counted.
 
             Exit status 0: nothing is wrong, or everything was repaired. 1: something is wrong.
             """
@@ -40,6 +40,7 @@ struct CheckCommand: AsyncParsableCommand {
             bar.clear()
             for finding in page.findings + unseen { count.note(finding) }
             count.checked += page.checked
+            count.inUse += page.inUse
             if Terminal.errors.isWatched { bar.show("looked at \(count.checked)") }
             guard page.next == nil || page.next != request.after else {
                 throw DriveClientError.badAnswer("a page that names itself as the next")
@@ -54,6 +55,7 @@ struct CheckCommand: AsyncParsableCommand {
     /// What was found so far.
     private struct Counts {
         var checked = 0
+        var inUse = 0
         var repaired = 0
         var left = 0
 
@@ -65,8 +67,10 @@ struct CheckCommand: AsyncParsableCommand {
         }
 
         var summary: String {
-            if repaired + left == 0 { return "looked at \(checked): nothing is wrong" }
-            return "looked at \(checked): \(repaired + left) found, \(repaired) repaired"
+            let leftOut = inUse == 0 ? "" : ", not at \(inUse) in use"
+            let found = repaired + left == 0
+                ? "nothing is wrong" : "\(repaired + left) found, \(repaired) repaired"
+            return "looked at \(checked)\(leftOut): \(found)"
         }
     }
 

@@ -22,8 +22,11 @@ struct ItemTies: Sendable {
 
 extension CatalogReader {
     /// What SQLite finds wrong with the database itself, at most 20 sentences.
-    func problems() throws -> [String] {
-        let damage = try String.fetchAll(database, sql: "PRAGMA quick_check(20)")
+    ///
+    /// - Parameter isQuick: Whether to leave out if the indexes have what their tables have.
+    func problems(isQuick: Bool) throws -> [String] {
+        let pragma = isQuick ? "quick_check" : "integrity_check"
+        let damage = try String.fetchAll(database, sql: "PRAGMA \(pragma)(20)")
             .filter { $0 != "ok" }
         let loose = try DatabaseRow.all(
             database.makeStatement(sql: "PRAGMA foreign_key_check")
@@ -54,23 +57,21 @@ extension CatalogReader {
         )
     }
 
-    /// Whether folders lead from the root to a folder.
+    /// Whether folders lead from the root to a folder; in a damaged catalog they can be a circle.
     private func isReachable(_ folder: ItemID) throws -> Bool {
         try DatabaseRow.value(
             database.cachedStatement(
                 sql: """
-                    WITH RECURSIVE above(id, depth) AS (
-                        SELECT ?1, 0 UNION ALL
-                        SELECT name.parent, depth + 1 FROM above
+                    WITH RECURSIVE above(id) AS (
+                        SELECT ?1 UNION
+                        SELECT name.parent FROM above
                         JOIN item ON item.id = above.id AND (item.kind = ?2 OR item.is_package)
                         JOIN name ON name.item = above.id
-                        WHERE above.id <> ?3 AND depth < ?4
+                        WHERE above.id <> ?3
                     ) SELECT EXISTS (SELECT 1 FROM above WHERE id = ?3)
                     """
             ),
-            arguments: [
-                folder.rawValue, ItemKind.folder.rawValue, ItemID.root.rawValue, Self.deepest,
-            ]
+            arguments: [folder.rawValue, ItemKind.folder.rawValue, ItemID.root.rawValue]
         ) ?? false
     }
 

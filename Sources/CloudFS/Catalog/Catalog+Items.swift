@@ -190,23 +190,20 @@ extension CatalogReader {
         let policy: Int? = try DatabaseRow.value(
             database.cachedStatement(
                 sql: """
-                    WITH RECURSIVE above(id, policy, depth) AS (
-                        SELECT id, policy, 0 FROM item WHERE id = ? UNION ALL
-                        SELECT item.id, item.policy, depth + 1 FROM above
+                    WITH RECURSIVE above(id, policy) AS (
+                        SELECT id, policy FROM item WHERE id = ? UNION
+                        SELECT item.id, item.policy FROM above
                         JOIN item ON item.id = coalesce(
                             (SELECT parent FROM name WHERE name.item = above.id),
                             (SELECT parent FROM base WHERE base.item = above.id))
-                        WHERE above.policy = 0 AND depth < ?
+                        WHERE above.policy = 0
                     ) SELECT policy FROM above WHERE policy <> 0 LIMIT 1
                     """
             ),
-            arguments: [id.rawValue, Self.deepest]
+            arguments: [id.rawValue]
         )
         return policy.flatMap { ContentPolicy(rawValue: $0) } ?? .onDemand
     }
-
-    /// How deep a tree can be; what is deeper is a circle, in a damaged catalog.
-    static let deepest = 10_000
 
     /// The item and everything below it, folders before what they hold.
     func descendants(of id: ItemID) throws -> [ItemID] {

@@ -72,7 +72,9 @@ extension CatalogReader {
         var answer = known[current]
         while answer == nil {
             way.append(current)
-            if let place = try name(of: current), way.count <= CatalogReader.deepest {
+            // Where a damaged catalog has a circle, the way comes back here.
+            known[current] = false
+            if let place = try name(of: current) {
                 current = place.parent
                 answer = place.name.first == UInt8(ascii: ".") ? true : known[current]
             } else {

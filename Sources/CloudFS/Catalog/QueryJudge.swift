@@ -160,9 +160,11 @@ struct QueryJudge {
                 break
             }
             way.append(current)
+            // Where a damaged catalog has a circle, the way comes back here.
+            places[names, default: [:]][current] = false
             if current == top {
                 answer = true
-            } else if let above = try reader.name(of: current), way.count <= CatalogReader.deepest {
+            } else if let above = try reader.name(of: current) {
                 current = above.parent
             } else {
                 answer = false

@@ -19,6 +19,7 @@ extension DriveControl {
                 CheckPage(
                     findings: try page.findings.map { try self.finding($0, reader) },
                     checked: page.checked,
+                    inUse: page.inUse,
                     shown: try page.items.compactMap { try self.shown($0.id, reader) },
                     next: page.next?.description
                 )

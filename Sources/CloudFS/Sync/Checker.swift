@@ -57,6 +57,8 @@ struct Checker: Sendable {
         var findings: [Violation] = []
         /// How many items, content files or folders were looked at.
         var checked = 0
+        /// How many files were left out, as programs or the engine have them open.
+        var inUse = 0
         /// The items that were looked at, if any.
         var items: [ItemRecord] = []
         /// `nil` when this was the last one.
@@ -85,11 +87,13 @@ struct Checker: Sendable {
     /// Whoever asks now is told whether the cloud can be reached now, not when it was tried last.
     private func begin(_ options: Options) async throws(CloudFSError) -> Page {
         if !options.isQuick, !feed.connection.isOnline { try await feed.connect() }
-        return try await checkCatalog()
+        return try await checkCatalog(options)
     }
 
-    private func checkCatalog() async throws(CloudFSError) -> Page {
-        let problems = try await pool.engine { try self.catalog.read { try $0.problems() } }
+    private func checkCatalog(_ options: Options) async throws(CloudFSError) -> Page {
+        let problems = try await pool.engine {
+            try self.catalog.read { try $0.problems(isQuick: options.isQuick) }
+        }
         let findings = problems.map { problem in
             Violation(
                 invariant: .catalogIntact,
@@ -106,8 +110,13 @@ struct Checker: Sendable {
         let records = try await pool.engine {
             try self.catalog.read { try $0.items(after: last, limit: Self.itemCount) }
         }
-        var page = Page(checked: records.count, items: records)
+        var page = Page(items: records)
         for record in records {
+            guard files.live(record.id) == nil else {
+                page.inUse += 1
+                continue
+            }
+            page.checked += 1
             do throws(CloudFSError) {
                 page.findings += try await checkTies(of: record, options)
                 page.findings += try await checkContent(of: record, options)

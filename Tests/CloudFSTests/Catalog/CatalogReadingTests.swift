@@ -61,6 +61,51 @@ import Testing
         #expect(one.bytes == 7)
     }
 
+    @Test func `what is very deep is reached, and has the policy of the first folder`() throws {
+        let fixture = try CatalogFixture()
+        let (last, ties) = try fixture.catalog.write { writer in
+            var folder = ItemID.root
+            let new = NewItem(
+                container: ContainerID(1),
+                kind: .folder,
+                metadata: CatalogFixture.metadata
+            )
+            for depth in 0..<10_500 {
+                folder = try writer.insert(
+                    new,
+                    name: Array("f".utf8),
+                    in: folder,
+                    at: CatalogFixture.now
+                ).id
+                if depth == 0 { try writer.setPolicy(.excluded, of: folder) }
+            }
+            return (folder, try writer.reader.ties(of: folder))
+        }
+        #expect(ties.isReachable && ties.isExcluded)
+        #expect(try fixture.catalog.read { try $0.isInside(last, of: .root) })
+    }
+
+    /// As only damage makes it.
+    @Test func `folders in a circle are not reached`() throws {
+        let fixture = try CatalogFixture()
+        let ties = try fixture.catalog.write { writer in
+            let new = NewItem(
+                container: ContainerID(1),
+                kind: .folder,
+                metadata: CatalogFixture.metadata
+            )
+            func add(_ name: String, in parent: ItemID) throws -> ItemID {
+                let name = Array(name.utf8)
+                return try writer.insert(new, name: name, in: parent, at: CatalogFixture.now).id
+            }
+            let above = try add("above", in: .root)
+            let below = try add("below", in: above)
+            try writer.moveName(of: above, to: Array("above".utf8), in: below)
+            return try writer.reader.ties(of: below)
+        }
+        #expect(!ties.isReachable && !ties.isExcluded)
+    }
+
     @Test(arguments: FolderOrder.allCases)
     func `what follows a file costs the same in a large folder`(order: FolderOrder) throws {
         let fixture = try CatalogFixture()
