@@ -58,13 +58,13 @@ extension CatalogReader {
         guard byBytes else { return files }
         // As an argument, the kind would have SQLite compile this each time: there are indexes for
         // some kinds only.
-        let statement = try database.cachedStatement(
-            sql: """
-                SELECT item.id, base.content_version, base.name, base.metadata_version
-                FROM item JOIN base ON base.item = item.id JOIN name ON name.item = item.id
-                WHERE item.metadata_changed = 1 AND item.kind = \(ItemKind.file.rawValue)
-                ORDER BY item.id DESC LIMIT ?
-                """
+        let statement = try compiled(
+            """
+            SELECT item.id, base.content_version, base.name, base.metadata_version
+            FROM item JOIN base ON base.item = item.id JOIN name ON name.item = item.id
+            WHERE item.metadata_changed = 1 AND item.kind = \(ItemKind.file.rawValue)
+            ORDER BY item.id DESC LIMIT ?
+            """
         )
         try DatabaseRow.forEach(statement, arguments: [Bequests.mostUnsent]) { row in
             let version = ItemVersion(content: row[1], metadata: row[3])
@@ -82,7 +82,7 @@ extension CatalogReader {
 
     private func hasBequests() throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM bequest)")
+            compiled("SELECT EXISTS (SELECT 1 FROM bequest)")
         ) ?? false
     }
 
@@ -126,13 +126,13 @@ extension CatalogReader {
         _ order: String = "id"
     ) throws -> Bequest? {
         try DatabaseRow.first(
-            database.cachedStatement(
-                sql: """
-                    SELECT id, kind, document, permissions, modified, content_version, size,
-                        base_modified FROM bequest
-                    WHERE \(condition) AND (?2 IS NULL OR kind = ?2) AND since >= ?3
-                    ORDER BY \(order) LIMIT 1
-                    """
+            compiled(
+                """
+                SELECT id, kind, document, permissions, modified, content_version, size,
+                    base_modified FROM bequest
+                WHERE \(condition) AND (?2 IS NULL OR kind = ?2) AND since >= ?3
+                ORDER BY \(order) LIMIT 1
+                """
             ),
             arguments: arguments
         ) { try Bequest(row: $0) }
@@ -142,11 +142,11 @@ extension CatalogReader {
     func remoteDocument(of record: ItemRecord, at now: Timestamp) throws -> DocumentID {
         let oldest = now + (.zero - Bequests.lifetimeOfHeirs)
         let other = try DatabaseRow.first(
-            database.cachedStatement(
-                sql: """
-                    SELECT document FROM heir
-                    WHERE item = ? AND since >= ? AND document IS NOT NULL
-                    """
+            compiled(
+                """
+                SELECT document FROM heir
+                WHERE item = ? AND since >= ? AND document IS NOT NULL
+                """
             ),
             arguments: [record.id.rawValue, oldest.nanoseconds]
         ) { $0.bytes(0) }
@@ -161,16 +161,16 @@ extension CatalogReader {
         since oldest: Timestamp
     ) throws -> (id: ItemID, isDocument: Bool)? {
         try DatabaseRow.first(
-            database.cachedStatement(
-                sql: """
-                    SELECT base.item, is_document FROM (
-                        SELECT item, 1 AS is_document FROM heir WHERE document = ?2 AND since >= ?3
-                        UNION SELECT id, 1 FROM item WHERE document = ?2 AND id > ?1
-                        UNION SELECT item, 0 FROM heir WHERE original = ?1 AND since >= ?3
-                    ) AS found JOIN base ON base.item = found.item
-                    WHERE base.item <> ?1 AND (is_document = 1 OR content_version = ?4)
-                    ORDER BY is_document DESC, base.item DESC LIMIT 1
-                    """
+            compiled(
+                """
+                SELECT base.item, is_document FROM (
+                    SELECT item, 1 AS is_document FROM heir WHERE document = ?2 AND since >= ?3
+                    UNION SELECT id, 1 FROM item WHERE document = ?2 AND id > ?1
+                    UNION SELECT item, 0 FROM heir WHERE original = ?1 AND since >= ?3
+                ) AS found JOIN base ON base.item = found.item
+                WHERE base.item <> ?1 AND (is_document = 1 OR content_version = ?4)
+                ORDER BY is_document DESC, base.item DESC LIMIT 1
+                """
             ),
             arguments: [
                 id.rawValue, document.blob.asBlob, oldest.nanoseconds, known.version.content,
@@ -393,8 +393,8 @@ extension CatalogWriter {
         _ known: BaseRecord
     ) throws {
         let left = try DatabaseRow.all(
-            database.cachedStatement(
-                sql: "SELECT name, base, value FROM bequest_attribute WHERE bequest = ?"
+            reader.compiled(
+                "SELECT name, base, value FROM bequest_attribute WHERE bequest = ?"
             ),
             arguments: [bequest.id]
         ) { (name: $0[0] as String, base: $0.blob(1), value: $0.blob(2)) }

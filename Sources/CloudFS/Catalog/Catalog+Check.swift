@@ -37,8 +37,8 @@ extension CatalogReader {
     /// Items in the order of their numbers.
     func items(after id: ItemID, limit: Int) throws -> [ItemRecord] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: "SELECT \(ItemRecord.columns) FROM item WHERE id > ? ORDER BY id LIMIT ?"
+            compiled(
+                "SELECT \(ItemRecord.columns) FROM item WHERE id > ? ORDER BY id LIMIT ?"
             ),
             arguments: [id.rawValue, limit]
         ) { try ItemRecord(row: $0) }
@@ -60,16 +60,16 @@ extension CatalogReader {
     /// Whether folders lead from the root to a folder; in a damaged catalog they can be a circle.
     private func isReachable(_ folder: ItemID) throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(
-                sql: """
-                    WITH RECURSIVE above(id) AS (
-                        SELECT ?1 UNION
-                        SELECT name.parent FROM above
-                        JOIN item ON item.id = above.id AND (item.kind = ?2 OR item.is_package)
-                        JOIN name ON name.item = above.id
-                        WHERE above.id <> ?3
-                    ) SELECT EXISTS (SELECT 1 FROM above WHERE id = ?3)
-                    """
+            compiled(
+                """
+                WITH RECURSIVE above(id) AS (
+                    SELECT ?1 UNION
+                    SELECT name.parent FROM above
+                    JOIN item ON item.id = above.id AND (item.kind = ?2 OR item.is_package)
+                    JOIN name ON name.item = above.id
+                    WHERE above.id <> ?3
+                ) SELECT EXISTS (SELECT 1 FROM above WHERE id = ?3)
+                """
             ),
             arguments: [folder.rawValue, ItemKind.folder.rawValue, ItemID.root.rawValue]
         ) ?? false
@@ -86,13 +86,13 @@ extension CatalogReader {
     /// Whether a content file is named by an item, is kept for one, or waits to be unlinked.
     func isNamed(_ content: ContentName) throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM item WHERE id = ?1 AND generation = ?2)
-                        OR EXISTS (SELECT 1 FROM discard WHERE item = ?1 AND generation = ?2)
-                        OR EXISTS (SELECT 1 FROM previous WHERE generation <> 0
-                            AND holder = ?1 AND generation = ?2)
-                    """
+            compiled(
+                """
+                SELECT EXISTS (SELECT 1 FROM item WHERE id = ?1 AND generation = ?2)
+                    OR EXISTS (SELECT 1 FROM discard WHERE item = ?1 AND generation = ?2)
+                    OR EXISTS (SELECT 1 FROM previous WHERE generation <> 0
+                        AND holder = ?1 AND generation = ?2)
+                """
             ),
             arguments: [content.item.rawValue, content.generation]
         ) ?? false

@@ -12,8 +12,8 @@ struct ContainerRecord: Sendable, Equatable {
 extension CatalogReader {
     func containers() throws -> [ContainerRecord] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: "SELECT id, url, root, identity, has_items FROM container ORDER BY id"
+            compiled(
+                "SELECT id, url, root, identity, has_items FROM container ORDER BY id"
             )
         ) {
             ContainerRecord(
@@ -84,7 +84,7 @@ extension CatalogReader {
         else { return [] }
         let limit = names.count * 2
         let rows = try DatabaseRow.all(
-            database.cachedStatement(sql: sql),
+            compiled(sql),
             arguments: [parent.rawValue, first.asBlob, last.asBlob, limit + 1],
             read
         )
@@ -97,7 +97,7 @@ extension CatalogReader {
 
     func hasBases(in parent: ItemID) throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM base WHERE parent = ?)"),
+            compiled("SELECT EXISTS (SELECT 1 FROM base WHERE parent = ?)"),
             arguments: [parent.rawValue]
         ) ?? false
     }
@@ -105,8 +105,8 @@ extension CatalogReader {
     /// All that the cloud has in a folder, as last agreed.
     func bases(in parent: ItemID) throws -> [BaseRecord] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: "SELECT \(BaseRecord.columns) FROM base WHERE parent = ?"
+            compiled(
+                "SELECT \(BaseRecord.columns) FROM base WHERE parent = ?"
             ),
             arguments: [parent.rawValue]
         ) { BaseRecord(row: $0) }
@@ -117,8 +117,8 @@ extension CatalogReader {
         in parent: ItemID,
         where isAskedFor: ([UInt8]) -> Bool
     ) throws -> [BaseRecord] {
-        let statement = try database.cachedStatement(
-            sql: "SELECT \(BaseRecord.columns) FROM base WHERE parent = ?"
+        let statement = try compiled(
+            "SELECT \(BaseRecord.columns) FROM base WHERE parent = ?"
         )
         var bases: [BaseRecord] = []
         try DatabaseRow.forEach(statement, arguments: [parent.rawValue]) { row in
@@ -161,8 +161,8 @@ extension CatalogReader {
     /// Whether a newer version than the one here is known; it is applied after the last close.
     func newer(of id: ItemID) throws -> ItemVersion? {
         try DatabaseRow.first(
-            database.cachedStatement(
-                sql: "SELECT content_version, metadata_version FROM newer WHERE item = ?"
+            compiled(
+                "SELECT content_version, metadata_version FROM newer WHERE item = ?"
             ),
             arguments: [id.rawValue]
         ) { ItemVersion(content: $0[0], metadata: $0[1]) }
@@ -170,8 +170,8 @@ extension CatalogReader {
 
     func item(withDocument document: DocumentID) throws -> ItemRecord? {
         try DatabaseRow.first(
-            database.cachedStatement(
-                sql: "SELECT \(ItemRecord.columns) FROM item WHERE document = ?"
+            compiled(
+                "SELECT \(ItemRecord.columns) FROM item WHERE document = ?"
             ),
             arguments: [document.blob.asBlob]
         ) { try ItemRecord(row: $0) }
@@ -180,7 +180,7 @@ extension CatalogReader {
     /// The item that has a document's identity here.
     func holder(of document: DocumentID) throws -> ItemID? {
         let id: Int64? = try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT id FROM item WHERE document = ? LIMIT 1"),
+            compiled("SELECT id FROM item WHERE document = ? LIMIT 1"),
             arguments: [document.blob.asBlob]
         )
         return id.map { ItemID($0) }
@@ -189,7 +189,7 @@ extension CatalogReader {
     /// A choice of the user that outlives the mount, such as whether uploads are paused.
     func setting(_ key: String) throws -> String? {
         try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT value FROM setting WHERE key = ?"),
+            compiled("SELECT value FROM setting WHERE key = ?"),
             arguments: [key]
         )
     }
@@ -199,8 +199,8 @@ extension CatalogReader {
         _ arguments: [any StatementBinding]
     ) throws -> BaseRecord? {
         try DatabaseRow.first(
-            database.cachedStatement(
-                sql: "SELECT \(BaseRecord.columns) FROM base WHERE \(condition)"
+            compiled(
+                "SELECT \(BaseRecord.columns) FROM base WHERE \(condition)"
             ),
             arguments: arguments
         ) { BaseRecord(row: $0) }

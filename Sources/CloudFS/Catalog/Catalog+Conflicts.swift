@@ -18,11 +18,11 @@ extension CatalogReader {
         limit: Int
     ) throws -> [(position: Int64, version: NameRecord, document: NameRecord?)] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: """
-                    SELECT id, parent, name, item FROM name
-                    WHERE \(Self.isMarked) AND id > ? ORDER BY id LIMIT ?
-                    """
+            compiled(
+                """
+                SELECT id, parent, name, item FROM name
+                WHERE \(Self.isMarked) AND id > ? ORDER BY id LIMIT ?
+                """
             ),
             arguments: [position, limit]
         ) { row in
@@ -65,8 +65,8 @@ extension CatalogReader {
             // What comes behind all names that begin so: the last byte is a space.
             let end = beginning.dropLast() + [0x21]
             return try DatabaseRow.all(
-                database.cachedStatement(
-                    sql: "SELECT name, item FROM name WHERE parent = ? AND name > ? AND name < ?"
+                compiled(
+                    "SELECT name, item FROM name WHERE parent = ? AND name > ? AND name < ?"
                 ),
                 arguments: [document.parent.rawValue, beginning.asBlob, Array(end).asBlob]
             ) { row in

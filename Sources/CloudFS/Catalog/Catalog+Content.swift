@@ -30,11 +30,11 @@ extension CatalogReader {
     /// Looks at all items.
     func isKnown(content: String) throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM base WHERE content_version = ?1)
-                        OR EXISTS (SELECT 1 FROM newer WHERE content_version = ?1)
-                    """
+            compiled(
+                """
+                SELECT EXISTS (SELECT 1 FROM base WHERE content_version = ?1)
+                    OR EXISTS (SELECT 1 FROM newer WHERE content_version = ?1)
+                """
             ),
             arguments: [content]
         ) ?? true
@@ -43,8 +43,8 @@ extension CatalogReader {
     /// The present ranges of a partial file: what was flushed, and what programs wrote since.
     func ranges(of id: ItemID) throws -> [Range<Int64>] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: "SELECT lower, upper FROM range WHERE item = ? ORDER BY lower"
+            compiled(
+                "SELECT lower, upper FROM range WHERE item = ? ORDER BY lower"
             ),
             arguments: [id.rawValue]
         ) { $0[0]..<$0[1] }
@@ -53,8 +53,8 @@ extension CatalogReader {
     /// Whether bytes of a partial file that programs wrote may not be on the disk.
     func hasUnflushedRanges(of id: ItemID) throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(
-                sql: "SELECT EXISTS (SELECT 1 FROM range WHERE item = ? AND written IS NOT NULL)"
+            compiled(
+                "SELECT EXISTS (SELECT 1 FROM range WHERE item = ? AND written IS NOT NULL)"
             ),
             arguments: [id.rawValue]
         ) ?? false
@@ -64,11 +64,11 @@ extension CatalogReader {
     /// longest.
     func filesWithUnflushedRanges() throws -> [(item: ItemID, since: Timestamp)] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: """
-                    SELECT item, min(written) FROM range WHERE written IS NOT NULL
-                    GROUP BY item ORDER BY 2
-                    """
+            compiled(
+                """
+                SELECT item, min(written) FROM range WHERE written IS NOT NULL
+                GROUP BY item ORDER BY 2
+                """
             )
         ) { (ItemID($0[0]), Timestamp(nanoseconds: $0[1])) }
     }
@@ -78,14 +78,14 @@ extension CatalogReader {
         limit: Int,
         after position: (lastUsed: Int64, item: ItemID)
     ) throws -> [LocalFile] {
-        let statement = try database.cachedStatement(
-            sql: """
-                SELECT \(ItemRecord.columns), item.last_used, coalesce(
-                    (SELECT parent FROM name WHERE name.item = item.id),
-                    (SELECT parent FROM base WHERE base.item = item.id)) FROM item
-                WHERE generation <> 0 AND (last_used, id) > (?, ?)
-                ORDER BY last_used, id LIMIT ?
-                """
+        let statement = try compiled(
+            """
+            SELECT \(ItemRecord.columns), item.last_used, coalesce(
+                (SELECT parent FROM name WHERE name.item = item.id),
+                (SELECT parent FROM base WHERE base.item = item.id)) FROM item
+            WHERE generation <> 0 AND (last_used, id) > (?, ?)
+            ORDER BY last_used, id LIMIT ?
+            """
         )
         return try DatabaseRow.all(
             statement,
@@ -110,11 +110,11 @@ extension CatalogReader {
         missingLessThan bound: Int64? = nil
     ) throws -> [ItemID] {
         let rows = try Int64.fetchCursor(
-            database.cachedStatement(
-                sql: """
-                    SELECT id FROM item WHERE is_wanted = 1 AND kind = 1
-                        AND max(0, size - local_bytes) < coalesce(?, max(0, size - local_bytes) + 1)
-                    """
+            compiled(
+                """
+                SELECT id FROM item WHERE is_wanted = 1 AND kind = 1
+                    AND max(0, size - local_bytes) < coalesce(?, max(0, size - local_bytes) + 1)
+                """
             ),
             arguments: [bound]
         )
@@ -128,11 +128,11 @@ extension CatalogReader {
     /// Those of them that miss so many bytes or more.
     func wantedFiles(missing byteCount: Int64) throws -> [ItemID] {
         try Int64.fetchAll(
-            database.cachedStatement(
-                sql: """
-                    SELECT id FROM item WHERE is_wanted = 1 AND kind = 1
-                        AND max(0, size - local_bytes) >= ?
-                    """
+            compiled(
+                """
+                SELECT id FROM item WHERE is_wanted = 1 AND kind = 1
+                    AND max(0, size - local_bytes) >= ?
+                """
             ),
             arguments: [byteCount]
         ).map { ItemID($0) }
@@ -141,12 +141,12 @@ extension CatalogReader {
     func residencyTotals() throws -> ResidencyTotals {
         var totals = ResidencyTotals()
         try DatabaseRow.forEach(
-            database.cachedStatement(
-                sql: """
-                    SELECT coalesce(sum(local_bytes), 0), total(residency = 2),
-                        total(residency = 1), total(cleanliness = 1 AND package IS NULL)
-                    FROM item WHERE generation <> 0
-                    """
+            compiled(
+                """
+                SELECT coalesce(sum(local_bytes), 0), total(residency = 2),
+                    total(residency = 1), total(cleanliness = 1 AND package IS NULL)
+                FROM item WHERE generation <> 0
+                """
             )
         ) { row in
             totals.localBytes = row[0]
@@ -161,13 +161,13 @@ extension CatalogReader {
     }
 
     func itemCount() throws -> Int {
-        try DatabaseRow.value(database.cachedStatement(sql: "SELECT count(*) FROM name")) ?? 0
+        try DatabaseRow.value(compiled("SELECT count(*) FROM name")) ?? 0
     }
 
     func localBytes() throws -> Int64 {
         try Int64.fetchOne(
-            database.cachedStatement(
-                sql: "SELECT coalesce(sum(local_bytes), 0) FROM item WHERE generation <> 0"
+            compiled(
+                "SELECT coalesce(sum(local_bytes), 0) FROM item WHERE generation <> 0"
             )
         ) ?? 0
     }
@@ -175,7 +175,7 @@ extension CatalogReader {
     /// Content files that wait to be unlinked.
     func discarded() throws -> [ContentName] {
         try DatabaseRow.all(
-            database.cachedStatement(sql: "SELECT item, generation FROM discard")
+            compiled("SELECT item, generation FROM discard")
         ) { ContentName(item: ItemID($0[0]), generation: $0[1]) }
     }
 
@@ -192,11 +192,11 @@ extension CatalogReader {
     /// Every item whose content must be looked at after a crash: dirty or partial.
     func unsettledFiles() throws -> [ItemRecord] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: """
-                    SELECT \(ItemRecord.columns) FROM item
-                    WHERE generation <> 0 AND (cleanliness <> 0 OR residency <> 2)
-                    """
+            compiled(
+                """
+                SELECT \(ItemRecord.columns) FROM item
+                WHERE generation <> 0 AND (cleanliness <> 0 OR residency <> 2)
+                """
             )
         ) { try ItemRecord(row: $0) }
     }
@@ -204,11 +204,11 @@ extension CatalogReader {
     /// Items that have no name: unlinked while open, or deleted here and not yet in the cloud.
     func namelessItems() throws -> [ItemID] {
         try Int64.fetchAll(
-            database.cachedStatement(
-                sql: """
-                    SELECT id FROM item WHERE id <> 1
-                    AND NOT EXISTS (SELECT 1 FROM name WHERE name.item = item.id)
-                    """
+            compiled(
+                """
+                SELECT id FROM item WHERE id <> 1
+                AND NOT EXISTS (SELECT 1 FROM name WHERE name.item = item.id)
+                """
             )
         ).map { ItemID($0) }
     }
@@ -216,11 +216,11 @@ extension CatalogReader {
     func allContentNames() throws -> Set<ContentName> {
         Set(
             try DatabaseRow.all(
-                database.cachedStatement(
-                    sql: """
-                        SELECT id, generation FROM item WHERE generation <> 0
-                        UNION ALL SELECT holder, generation FROM previous WHERE generation <> 0
-                        """
+                compiled(
+                    """
+                    SELECT id, generation FROM item WHERE generation <> 0
+                    UNION ALL SELECT holder, generation FROM previous WHERE generation <> 0
+                    """
                 )
             ) { ContentName(item: ItemID($0[0]), generation: $0[1]) }
         )

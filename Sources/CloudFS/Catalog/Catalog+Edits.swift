@@ -106,7 +106,7 @@ extension CatalogReader {
     /// The attributes that were changed here and not sent yet, with what the cloud has.
     func editedAttributes(of id: ItemID) throws -> [String: [UInt8]?] {
         let edited = try DatabaseRow.all(
-            database.cachedStatement(sql: "SELECT name, value FROM base_attribute WHERE item = ?"),
+            compiled("SELECT name, value FROM base_attribute WHERE item = ?"),
             arguments: [id.rawValue]
         ) { ($0[0] as String, $0.blob(1)) }
         return Dictionary(edited) { first, _ in first }

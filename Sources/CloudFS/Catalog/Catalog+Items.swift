@@ -51,7 +51,7 @@ extension CatalogReader {
 
     /// The row of the name that was made last.
     func newestName() throws -> Int64 {
-        try Int64.fetchOne(database.cachedStatement(sql: "SELECT max(id) FROM name")) ?? 0
+        try Int64.fetchOne(compiled("SELECT max(id) FROM name")) ?? 0
     }
 
     /// At most `limit` children whose names were made after `position` and not after `end`, in
@@ -62,13 +62,13 @@ extension CatalogReader {
         upTo end: Int64 = .max,
         limit: Int
     ) throws -> [ChildRecord] {
-        let statement = try database.cachedStatement(
-            sql: """
-                SELECT \(ItemRecord.columns), name.id, name.name
-                FROM name INDEXED BY name_order JOIN item ON item.id = name.item
-                WHERE name.parent = ? AND name.id > ? AND name.id <= ?
-                ORDER BY name.id LIMIT ?
-                """
+        let statement = try compiled(
+            """
+            SELECT \(ItemRecord.columns), name.id, name.name
+            FROM name INDEXED BY name_order JOIN item ON item.id = name.item
+            WHERE name.parent = ? AND name.id > ? AND name.id <= ?
+            ORDER BY name.id LIMIT ?
+            """
         )
         return try DatabaseRow.all(
             statement,
@@ -95,14 +95,14 @@ extension CatalogReader {
             }
         // A join with the item's own name would be sorted, as SQLite does not know that it is one:
         // all siblings for the next few.
-        let statement = try database.cachedStatement(
-            sql: """
-                SELECT item.id, item.size, item.residency
-                FROM name \(index) CROSS JOIN item ON item.id = name.item AND item.kind = 1
-                WHERE name.parent = (SELECT parent FROM name WHERE item = ?1)
-                    AND name.\(column) > (SELECT \(column) FROM name WHERE item = ?1)
-                ORDER BY name.\(column) LIMIT ?2
-                """
+        let statement = try compiled(
+            """
+            SELECT item.id, item.size, item.residency
+            FROM name \(index) CROSS JOIN item ON item.id = name.item AND item.kind = 1
+            WHERE name.parent = (SELECT parent FROM name WHERE item = ?1)
+                AND name.\(column) > (SELECT \(column) FROM name WHERE item = ?1)
+            ORDER BY name.\(column) LIMIT ?2
+            """
         )
         return try DatabaseRow.all(statement, arguments: [item.rawValue, limit]) { row in
             SiblingRecord(
@@ -115,7 +115,7 @@ extension CatalogReader {
 
     func hasChildren(_ parent: ItemID) throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM name WHERE parent = ?)"),
+            compiled("SELECT EXISTS (SELECT 1 FROM name WHERE parent = ?)"),
             arguments: [parent.rawValue]
         ) ?? false
     }
@@ -123,7 +123,7 @@ extension CatalogReader {
     /// Where the item is in the tree on this machine; `nil` for the root and for unlinked items.
     func name(of id: ItemID) throws -> NameRecord? {
         try DatabaseRow.first(
-            database.cachedStatement(sql: "SELECT parent, name FROM name WHERE item = ?"),
+            compiled("SELECT parent, name FROM name WHERE item = ?"),
             arguments: [id.rawValue]
         ) { NameRecord(parent: ItemID($0[0]), name: $0.bytes(1), item: id) }
     }
@@ -133,8 +133,8 @@ extension CatalogReader {
         after position: Int64,
         limit: Int
     ) throws -> [(position: Int64, name: NameRecord)] {
-        let statement = try database.cachedStatement(
-            sql: "SELECT id, parent, name, item FROM name WHERE id > ? ORDER BY id LIMIT ?"
+        let statement = try compiled(
+            "SELECT id, parent, name, item FROM name WHERE id > ? ORDER BY id LIMIT ?"
         )
         return try DatabaseRow.all(statement, arguments: [position, limit]) { row in
             let name = NameRecord(parent: ItemID(row[1]), name: row.bytes(2), item: ItemID(row[3]))
@@ -145,7 +145,7 @@ extension CatalogReader {
     /// Which request of the kernel changed the item, or the names in a folder, last.
     func lastRequest(of id: ItemID) throws -> Int64? {
         try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT request FROM item WHERE id = ?"),
+            compiled("SELECT request FROM item WHERE id = ?"),
             arguments: [id.rawValue]
         )
     }
@@ -188,17 +188,17 @@ extension CatalogReader {
     /// What was removed here is still in the folder that the cloud has it in.
     func effectivePolicy(of id: ItemID) throws -> ContentPolicy {
         let policy: Int? = try DatabaseRow.value(
-            database.cachedStatement(
-                sql: """
-                    WITH RECURSIVE above(id, policy) AS (
-                        SELECT id, policy FROM item WHERE id = ? UNION
-                        SELECT item.id, item.policy FROM above
-                        JOIN item ON item.id = coalesce(
-                            (SELECT parent FROM name WHERE name.item = above.id),
-                            (SELECT parent FROM base WHERE base.item = above.id))
-                        WHERE above.policy = 0
-                    ) SELECT policy FROM above WHERE policy <> 0 LIMIT 1
-                    """
+            compiled(
+                """
+                WITH RECURSIVE above(id, policy) AS (
+                    SELECT id, policy FROM item WHERE id = ? UNION
+                    SELECT item.id, item.policy FROM above
+                    JOIN item ON item.id = coalesce(
+                        (SELECT parent FROM name WHERE name.item = above.id),
+                        (SELECT parent FROM base WHERE base.item = above.id))
+                    WHERE above.policy = 0
+                ) SELECT policy FROM above WHERE policy <> 0 LIMIT 1
+                """
             ),
             arguments: [id.rawValue]
         )
@@ -208,14 +208,14 @@ extension CatalogReader {
     /// The item and everything below it, folders before what they hold.
     func descendants(of id: ItemID) throws -> [ItemID] {
         try Int64.fetchAll(
-            database.cachedStatement(
-                sql: """
-                    WITH RECURSIVE below(id, depth) AS (
-                        SELECT ?, 0 UNION ALL
-                        SELECT name.item, below.depth + 1 FROM below JOIN name
-                        ON name.parent = below.id
-                    ) SELECT id FROM below ORDER BY depth
-                    """
+            compiled(
+                """
+                WITH RECURSIVE below(id, depth) AS (
+                    SELECT ?, 0 UNION ALL
+                    SELECT name.item, below.depth + 1 FROM below JOIN name
+                    ON name.parent = below.id
+                ) SELECT id FROM below ORDER BY depth
+                """
             ),
             arguments: [id.rawValue]
         ).map { ItemID($0) }
@@ -250,7 +250,7 @@ extension CatalogReader {
 
     func attributes(of id: ItemID) throws -> [String: [UInt8]] {
         let attributes = try DatabaseRow.all(
-            database.cachedStatement(sql: "SELECT name, value FROM attribute WHERE item = ?"),
+            compiled("SELECT name, value FROM attribute WHERE item = ?"),
             arguments: [id.rawValue]
         ) { ($0[0] as String, $0.bytes(1)) }
         return Dictionary(attributes) { first, _ in first }
@@ -258,15 +258,15 @@ extension CatalogReader {
 
     func attribute(_ name: String, of id: ItemID) throws -> [UInt8]? {
         try DatabaseRow.first(
-            database.cachedStatement(
-                sql: "SELECT value FROM attribute WHERE item = ? AND name = ?"
+            compiled(
+                "SELECT value FROM attribute WHERE item = ? AND name = ?"
             ),
             arguments: [id.rawValue, name]
         ) { $0.bytes(0) }
     }
 
     private func one(_ sql: String, _ arguments: [any StatementBinding]) throws -> ItemRecord? {
-        let statement = try database.cachedStatement(sql: sql)
+        let statement = try compiled(sql)
         return try DatabaseRow.first(statement, arguments: arguments) { try ItemRecord(row: $0) }
     }
 }

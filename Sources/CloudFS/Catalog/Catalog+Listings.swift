@@ -25,8 +25,8 @@ extension CatalogReader {
     /// The items of the cloud that were found last.
     func latestItems(limit: Int) throws -> [ItemID] {
         try Int64.fetchAll(
-            database.cachedStatement(
-                sql: "SELECT item FROM base WHERE parent NOT NULL ORDER BY item DESC LIMIT ?"
+            compiled(
+                "SELECT item FROM base WHERE parent NOT NULL ORDER BY item DESC LIMIT ?"
             ),
             arguments: [limit]
         ).map { ItemID($0) }
@@ -35,8 +35,8 @@ extension CatalogReader {
     /// Whether of any item no more than a listing is known.
     func hasSketches() throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(
-                sql: "SELECT EXISTS (SELECT 1 FROM base WHERE metadata_version >= '~')"
+            compiled(
+                "SELECT EXISTS (SELECT 1 FROM base WHERE metadata_version >= '~')"
             )
         ) ?? false
     }
@@ -45,11 +45,11 @@ extension CatalogReader {
         _ condition: String,
         _ arguments: [any StatementBinding]
     ) throws -> [RemoteItem] {
-        let statement = try database.cachedStatement(
-            sql: """
-                SELECT \(ItemRecord.columns), \(BaseRecord.columns)
-                FROM base JOIN item ON item.id = base.item WHERE \(condition)
-                """
+        let statement = try compiled(
+            """
+            SELECT \(ItemRecord.columns), \(BaseRecord.columns)
+            FROM base JOIN item ON item.id = base.item WHERE \(condition)
+            """
         )
         return try DatabaseRow.all(statement, arguments: arguments) { row in
             let item = try ItemRecord(row: row).item
@@ -70,11 +70,11 @@ extension CatalogReader {
     /// How many items of a folder are known from listings only, counted up to `limit`.
     func sketchCount(in folder: ItemID, limit: Int) throws -> Int {
         try DatabaseRow.value(
-            database.cachedStatement(
-                sql: """
-                    SELECT count(*) FROM (SELECT 1 FROM base
-                    WHERE parent = ? AND metadata_version >= '~' LIMIT ?)
-                    """
+            compiled(
+                """
+                SELECT count(*) FROM (SELECT 1 FROM base
+                WHERE parent = ? AND metadata_version >= '~' LIMIT ?)
+                """
             ),
             arguments: [folder.rawValue, limit]
         ) ?? 0
@@ -82,12 +82,12 @@ extension CatalogReader {
 
     /// Folders with items that are known from listings only, as long as those are few in all.
     func sketchedFolders(itemLimit: Int) throws -> [ItemID] {
-        let statement = try database.cachedStatement(
-            sql: """
-                SELECT parent, count(*) FROM (
-                    SELECT parent FROM base WHERE metadata_version >= '~' ORDER BY parent LIMIT ?)
-                GROUP BY parent
-                """
+        let statement = try compiled(
+            """
+            SELECT parent, count(*) FROM (
+                SELECT parent FROM base WHERE metadata_version >= '~' ORDER BY parent LIMIT ?)
+            GROUP BY parent
+            """
         )
         return try DatabaseRow.all(statement, arguments: [itemLimit]) { ItemID($0[0]) }
     }
@@ -95,7 +95,7 @@ extension CatalogReader {
     /// Where the first listing of a folder goes on, if it was interrupted.
     func listingPage(of folder: ItemID) throws -> PageToken? {
         try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT page FROM listing WHERE folder = ?"),
+            compiled("SELECT page FROM listing WHERE folder = ?"),
             arguments: [folder.rawValue]
         ).map { PageToken($0) }
     }
@@ -103,12 +103,12 @@ extension CatalogReader {
     /// Folders whose children are not known yet, in the order they became known.
     func unlistedFolders(after id: ItemID, limit: Int) throws -> [ItemID] {
         try Int64.fetchAll(
-            database.cachedStatement(
-                sql: """
-                    SELECT item.id FROM item JOIN base ON base.item = item.id
-                    WHERE item.kind = 2 AND item.is_listed = 0 AND item.id > ?
-                    ORDER BY item.id LIMIT ?
-                    """
+            compiled(
+                """
+                SELECT item.id FROM item JOIN base ON base.item = item.id
+                WHERE item.kind = 2 AND item.is_listed = 0 AND item.id > ?
+                ORDER BY item.id LIMIT ?
+                """
             ),
             arguments: [id.rawValue, limit]
         ).map { ItemID($0) }
@@ -118,14 +118,14 @@ extension CatalogReader {
     /// has, or may have without this machine having heard of it.
     func listedFolders(after id: ItemID, through last: ItemID, limit: Int) throws -> [ItemID] {
         try Int64.fetchAll(
-            database.cachedStatement(
-                sql: """
-                    SELECT id FROM item
-                    WHERE kind = 2 AND is_listed = 1 AND id > ? AND id <= ?
-                        AND (EXISTS (SELECT 1 FROM base WHERE base.item = item.id)
-                            OR EXISTS (SELECT 1 FROM sent WHERE sent.item = item.id))
-                    ORDER BY id LIMIT ?
-                    """
+            compiled(
+                """
+                SELECT id FROM item
+                WHERE kind = 2 AND is_listed = 1 AND id > ? AND id <= ?
+                    AND (EXISTS (SELECT 1 FROM base WHERE base.item = item.id)
+                        OR EXISTS (SELECT 1 FROM sent WHERE sent.item = item.id))
+                ORDER BY id LIMIT ?
+                """
             ),
             arguments: [id.rawValue, last.rawValue, limit]
         ).map { ItemID($0) }
@@ -134,8 +134,8 @@ extension CatalogReader {
     /// The last of the folders whose children are known.
     func lastListedFolder() throws -> ItemID? {
         try Int64.fetchOne(
-            database.cachedStatement(
-                sql: "SELECT max(id) FROM item WHERE kind = 2 AND is_listed = 1"
+            compiled(
+                "SELECT max(id) FROM item WHERE kind = 2 AND is_listed = 1"
             )
         ).map { ItemID($0) }
     }

@@ -25,8 +25,8 @@ extension CatalogReader {
     /// Whether enough names are behind the end of the index to be worth adding them.
     func hasUnindexedNames() throws -> Bool {
         try Int64.fetchOne(
-            database.cachedStatement(
-                sql: "SELECT id FROM name WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?"
+            compiled(
+                "SELECT id FROM name WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?"
             ),
             arguments: [try indexedNames(), NameText.patience]
         ) != nil
@@ -41,7 +41,7 @@ extension CatalogReader {
         let rows = try indexRowCount()
         guard rows > 10_000 else { return false }
         let left = try Int64.fetchOne(
-            database.cachedStatement(sql: "SELECT count(*) FROM name WHERE id <= ?"),
+            compiled("SELECT count(*) FROM name WHERE id <= ?"),
             arguments: [try indexedNames()]
         )
         return left.map { $0 < rows / 2 } ?? false

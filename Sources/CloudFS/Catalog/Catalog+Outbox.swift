@@ -52,13 +52,13 @@ extension CatalogReader {
     /// Whether something directly in a folder is to be sent as new.
     func hasNew(in folder: ItemID) throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(
-                sql: """
-                    SELECT EXISTS (
-                        SELECT 1 FROM name JOIN outbox ON outbox.item = name.item
-                        WHERE name.parent = ? AND NOT EXISTS (
-                            SELECT 1 FROM base WHERE base.item = name.item))
-                    """
+            compiled(
+                """
+                SELECT EXISTS (
+                    SELECT 1 FROM name JOIN outbox ON outbox.item = name.item
+                    WHERE name.parent = ? AND NOT EXISTS (
+                        SELECT 1 FROM base WHERE base.item = name.item))
+                """
             ),
             arguments: [folder.rawValue]
         ) ?? false
@@ -67,11 +67,11 @@ extension CatalogReader {
     /// Rows that may be tried, the longest waiting first.
     func outbox(readyAt now: Timestamp, limit: Int) throws -> [OutboxRecord] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: """
-                    SELECT \(OutboxRecord.columns) FROM outbox
-                    WHERE is_held = 0 AND not_before <= ? ORDER BY not_before, item LIMIT ?
-                    """
+            compiled(
+                """
+                SELECT \(OutboxRecord.columns) FROM outbox
+                WHERE is_held = 0 AND not_before <= ? ORDER BY not_before, item LIMIT ?
+                """
             ),
             arguments: [now.nanoseconds, limit]
         ) { OutboxRecord(row: $0) }
@@ -80,11 +80,11 @@ extension CatalogReader {
     /// All rows that are not held back, in the order they will be tried.
     func outbox(offset: Int, limit: Int) throws -> [OutboxRecord] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: """
-                    SELECT \(OutboxRecord.columns) FROM outbox WHERE is_held = 0
-                    ORDER BY not_before, item LIMIT ? OFFSET ?
-                    """
+            compiled(
+                """
+                SELECT \(OutboxRecord.columns) FROM outbox WHERE is_held = 0
+                ORDER BY not_before, item LIMIT ? OFFSET ?
+                """
             ),
             arguments: [limit, offset]
         ) { OutboxRecord(row: $0) }
@@ -92,8 +92,8 @@ extension CatalogReader {
 
     func outboxEntry(of id: ItemID) throws -> OutboxRecord? {
         try DatabaseRow.first(
-            database.cachedStatement(
-                sql: "SELECT \(OutboxRecord.columns) FROM outbox WHERE item = ?"
+            compiled(
+                "SELECT \(OutboxRecord.columns) FROM outbox WHERE item = ?"
             ),
             arguments: [id.rawValue]
         ) { OutboxRecord(row: $0) }
@@ -102,22 +102,22 @@ extension CatalogReader {
     /// When the next row may be tried; `nil` when nothing waits.
     func nextOutboxTime() throws -> Timestamp? {
         let moment: Int64? = try DatabaseRow.value(
-            database.cachedStatement(
-                sql: "SELECT min(not_before) FROM outbox WHERE is_held = 0"
+            compiled(
+                "SELECT min(not_before) FROM outbox WHERE is_held = 0"
             )
         )
         return moment.map { Timestamp(nanoseconds: $0) }
     }
 
     func outboxTotals() throws -> OutboxTotals {
-        let statement = try database.cachedStatement(
-            sql: """
-                SELECT error_code, count(*),
-                    CAST(total(CASE item.cleanliness WHEN 0 THEN 0 ELSE item.size END) AS INTEGER),
-                    min(not_before)
-                FROM outbox JOIN item ON item.id = outbox.item WHERE is_held = 0
-                GROUP BY error_code
-                """
+        let statement = try compiled(
+            """
+            SELECT error_code, count(*),
+                CAST(total(CASE item.cleanliness WHEN 0 THEN 0 ELSE item.size END) AS INTEGER),
+                min(not_before)
+            FROM outbox JOIN item ON item.id = outbox.item WHERE is_held = 0
+            GROUP BY error_code
+            """
         )
         var totals = OutboxTotals()
         try DatabaseRow.forEach(statement) { row in
@@ -139,8 +139,8 @@ extension CatalogReader {
     /// folder.
     func hasRefused() throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(
-                sql: "SELECT EXISTS (SELECT 1 FROM outbox WHERE error_code = 'exists')"
+            compiled(
+                "SELECT EXISTS (SELECT 1 FROM outbox WHERE error_code = 'exists')"
             )
         ) ?? false
     }
@@ -148,13 +148,13 @@ extension CatalogReader {
     /// Whether anything at or below an item is held back: few things are, and little is above them.
     func isHeldBack(below id: ItemID) throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(
-                sql: """
-                    WITH RECURSIVE above(id) AS (
-                        SELECT item FROM outbox WHERE is_held = 1 UNION
-                        SELECT name.parent FROM above JOIN name ON name.item = above.id)
-                    SELECT EXISTS (SELECT 1 FROM above WHERE id = ?)
-                    """
+            compiled(
+                """
+                WITH RECURSIVE above(id) AS (
+                    SELECT item FROM outbox WHERE is_held = 1 UNION
+                    SELECT name.parent FROM above JOIN name ON name.item = above.id)
+                SELECT EXISTS (SELECT 1 FROM above WHERE id = ?)
+                """
             ),
             arguments: [id.rawValue]
         ) ?? false

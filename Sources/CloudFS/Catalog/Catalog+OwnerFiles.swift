@@ -10,13 +10,13 @@ struct OwnerFileRecord: Sendable, Equatable {
 
 extension CatalogReader {
     func ownerFileCount() throws -> Int {
-        try DatabaseRow.value(database.cachedStatement(sql: "SELECT count(*) FROM owner_file")) ?? 0
+        try DatabaseRow.value(compiled("SELECT count(*) FROM owner_file")) ?? 0
     }
 
     func ownerFiles() throws -> [OwnerFileRecord] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: "SELECT item, process, began, boot, is_kept FROM owner_file"
+            compiled(
+                "SELECT item, process, began, boot, is_kept FROM owner_file"
             )
         ) { row in
             OwnerFileRecord(

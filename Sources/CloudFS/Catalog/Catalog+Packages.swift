@@ -9,7 +9,7 @@ extension CatalogReader {
     /// The package that an item is in; `nil` for packages themselves.
     func package(of id: ItemID) throws -> ItemID? {
         let package: Int64? = try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT package FROM item WHERE id = ?"),
+            compiled("SELECT package FROM item WHERE id = ?"),
             arguments: [id.rawValue]
         )
         return package.map { ItemID($0) }
@@ -25,7 +25,7 @@ extension CatalogReader {
     /// Everything that belongs to a package, also what has lost its name and is still open.
     func members(of package: ItemID) throws -> [ItemID] {
         try Int64.fetchAll(
-            database.cachedStatement(sql: "SELECT id FROM item WHERE package = ?"),
+            compiled("SELECT id FROM item WHERE package = ?"),
             arguments: [package.rawValue]
         ).map { ItemID($0) }
     }
@@ -49,8 +49,8 @@ extension CatalogReader {
 
     private func names(in folder: ItemID) throws -> [NameRecord] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: "SELECT parent, name, item FROM name WHERE parent = ? ORDER BY name"
+            compiled(
+                "SELECT parent, name, item FROM name WHERE parent = ? ORDER BY name"
             ),
             arguments: [folder.rawValue]
         ) { NameRecord(parent: ItemID($0[0]), name: $0.bytes(1), item: ItemID($0[2])) }

@@ -33,13 +33,13 @@ extension CatalogReader {
     /// Files that are pinned and neither here nor asked for; none that was removed.
     func missedPinned() throws -> [ItemID] {
         try Int64.fetchAll(
-            database.cachedStatement(
-                sql: """
-                    \(Pinned.all)
-                    SELECT id FROM item WHERE \(Pinned.isAbsent) AND is_wanted = 0
-                        AND id IN (SELECT id FROM pinned)
-                        AND EXISTS (SELECT 1 FROM name WHERE name.item = item.id)
-                    """
+            compiled(
+                """
+                \(Pinned.all)
+                SELECT id FROM item WHERE \(Pinned.isAbsent) AND is_wanted = 0
+                    AND id IN (SELECT id FROM pinned)
+                    AND EXISTS (SELECT 1 FROM name WHERE name.item = item.id)
+                """
             )
         ).map { ItemID($0) }
     }
@@ -55,12 +55,12 @@ extension CatalogReader {
     func filesBehindPolicy(of id: ItemID) throws -> [ItemID] {
         let isPinned = try effectivePolicy(of: id) == .pinned
         return try Int64.fetchAll(
-            database.cachedStatement(
-                sql: """
-                    \(Pinned.following))
-                    SELECT item.id FROM following CROSS JOIN item ON item.id = following.id
-                    WHERE is_wanted <> ?2 AND (is_wanted = 1 OR (\(Pinned.isAbsent)))
-                    """
+            compiled(
+                """
+                \(Pinned.following))
+                SELECT item.id FROM following CROSS JOIN item ON item.id = following.id
+                WHERE is_wanted <> ?2 AND (is_wanted = 1 OR (\(Pinned.isAbsent)))
+                """
             ),
             arguments: [id.rawValue, isPinned]
         ).map { ItemID($0) }
@@ -68,14 +68,14 @@ extension CatalogReader {
 
     /// Files at and below an item that are not all here, and how many bytes they lack.
     func incompleteFiles(below id: ItemID) throws -> (files: [ItemID], missing: Int64) {
-        let statement = try database.cachedStatement(
-            sql: """
-                WITH RECURSIVE below(id) AS (SELECT ? UNION
-                SELECT name.item FROM below CROSS JOIN name ON name.parent = below.id)
-                SELECT item.id, max(0, size - local_bytes)
-                FROM below CROSS JOIN item ON item.id = below.id
-                WHERE kind = 1 AND residency <> 2 AND size > 0
-                """
+        let statement = try compiled(
+            """
+            WITH RECURSIVE below(id) AS (SELECT ? UNION
+            SELECT name.item FROM below CROSS JOIN name ON name.parent = below.id)
+            SELECT item.id, max(0, size - local_bytes)
+            FROM below CROSS JOIN item ON item.id = below.id
+            WHERE kind = 1 AND residency <> 2 AND size > 0
+            """
         )
         var (files, missing): ([ItemID], Int64) = ([], 0)
         try DatabaseRow.forEach(statement, arguments: [id.rawValue]) { row in
@@ -121,8 +121,8 @@ extension CatalogWriter {
         if let old, try reader.effectivePolicy(of: old) == .pinned { return }
         guard try reader.item(id)?.item.content.policy == .inherited else { return }
         let following = try Int64.fetchAll(
-            database.cachedStatement(
-                sql: "\(Pinned.following) LIMIT ?2) SELECT id FROM following"
+            reader.compiled(
+                "\(Pinned.following) LIMIT ?2) SELECT id FROM following"
             ),
             arguments: [id.rawValue, Pinned.mostAtOnce]
         )

@@ -34,8 +34,8 @@ extension PreviousContent {
 extension CatalogReader {
     func previous(of id: ItemID) throws -> PreviousContent? {
         try DatabaseRow.first(
-            database.cachedStatement(
-                sql: "SELECT \(PreviousContent.columns) FROM previous WHERE item = ?"
+            compiled(
+                "SELECT \(PreviousContent.columns) FROM previous WHERE item = ?"
             ),
             arguments: [id.rawValue]
         ) { PreviousContent(row: $0) }
@@ -44,8 +44,8 @@ extension CatalogReader {
     /// All that is kept, the longest kept first.
     func allPrevious() throws -> [PreviousContent] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: "SELECT \(PreviousContent.columns) FROM previous ORDER BY since, item"
+            compiled(
+                "SELECT \(PreviousContent.columns) FROM previous ORDER BY since, item"
             )
         ) { PreviousContent(row: $0) }
     }
@@ -53,11 +53,11 @@ extension CatalogReader {
     /// Those whose content took the place of what only the cloud has, of another item.
     func previous(inCloudOf id: ItemID) throws -> [PreviousContent] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: """
-                    SELECT \(PreviousContent.columns) FROM previous
-                    WHERE holder = ?1 AND generation = 0 AND item <> ?1
-                    """
+            compiled(
+                """
+                SELECT \(PreviousContent.columns) FROM previous
+                WHERE holder = ?1 AND generation = 0 AND item <> ?1
+                """
             ),
             arguments: [id.rawValue]
         ) { PreviousContent(row: $0) }
@@ -86,11 +86,11 @@ extension CatalogReader {
     /// Whether a content file is kept for whoever took its place.
     fileprivate func isKept(_ name: ContentName) throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM previous WHERE generation <> 0
-                        AND holder = ? AND generation = ?)
-                    """
+            compiled(
+                """
+                SELECT EXISTS (SELECT 1 FROM previous WHERE generation <> 0
+                    AND holder = ? AND generation = ?)
+                """
             ),
             arguments: [name.item.rawValue, name.generation]
         ) ?? false

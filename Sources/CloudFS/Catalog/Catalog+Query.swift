@@ -53,11 +53,11 @@ extension CatalogReader {
         var judge = try QueryJudge(plan, self)
         var found: Set<ItemID> = []
         for id in ids where id != .root {
-            let statement = try database.cachedStatement(
-                sql: """
-                    SELECT \(QueryCandidate.columns) FROM name JOIN item ON item.id = name.item
-                    WHERE name.item = ?
-                    """
+            let statement = try compiled(
+                """
+                SELECT \(QueryCandidate.columns) FROM name JOIN item ON item.id = name.item
+                WHERE name.item = ?
+                """
             )
             let candidate = try DatabaseRow.first(statement, arguments: [id.rawValue]) {
                 try QueryCandidate(row: $0)

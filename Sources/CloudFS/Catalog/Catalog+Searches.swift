@@ -4,7 +4,7 @@ extension CatalogReader {
     /// The text of a query that has a folder; `nil` once it was forgotten.
     func search(_ id: Int64) throws -> String? {
         try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT query FROM search WHERE id = ?"),
+            compiled("SELECT query FROM search WHERE id = ?"),
             arguments: [id]
         )
     }
@@ -12,7 +12,7 @@ extension CatalogReader {
     /// The number of the folder that a query's text has already.
     func search(for query: String) throws -> Int64? {
         try Int64.fetchOne(
-            database.cachedStatement(sql: "SELECT id FROM search WHERE query = ?"),
+            compiled("SELECT id FROM search WHERE query = ?"),
             arguments: [query]
         )
     }

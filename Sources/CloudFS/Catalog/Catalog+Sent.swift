@@ -138,7 +138,7 @@ extension CatalogReader {
     /// Whether something is being moved in the cloud, or was without an answer.
     func hasUnheardMove() throws -> Bool {
         try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM sent WHERE is_move)")
+            compiled("SELECT EXISTS (SELECT 1 FROM sent WHERE is_move)")
         ) ?? false
     }
 
@@ -168,18 +168,18 @@ extension CatalogReader {
 
     func allSent() throws -> [SentRecord] {
         try DatabaseRow.all(
-            database.cachedStatement(sql: "SELECT \(SentRecord.columns) FROM sent ORDER BY item")
+            compiled("SELECT \(SentRecord.columns) FROM sent ORDER BY item")
         ) { try SentRecord(row: $0) }
     }
 
     /// Items whose last request was not answered and may be asked about.
     func unheard(readyAt now: Timestamp) throws -> [ItemID] {
         try Int64.fetchAll(
-            database.cachedStatement(
-                sql: """
-                    SELECT sent.item FROM sent JOIN outbox ON outbox.item = sent.item
-                    WHERE not_before <= ? ORDER BY not_before
-                    """
+            compiled(
+                """
+                SELECT sent.item FROM sent JOIN outbox ON outbox.item = sent.item
+                WHERE not_before <= ? ORDER BY not_before
+                """
             ),
             arguments: [now.nanoseconds]
         ).map { ItemID($0) }
@@ -188,11 +188,11 @@ extension CatalogReader {
     /// When the next of them may be asked about, but for some items; `nil` for never.
     func nextUnheard(apartFrom others: Set<ItemID>) throws -> Timestamp? {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: """
-                    SELECT sent.item, not_before FROM sent JOIN outbox ON outbox.item = sent.item
-                    ORDER BY not_before LIMIT ?
-                    """
+            compiled(
+                """
+                SELECT sent.item, not_before FROM sent JOIN outbox ON outbox.item = sent.item
+                ORDER BY not_before LIMIT ?
+                """
             ),
             arguments: [others.count + 1]
         ) { row in
@@ -206,8 +206,8 @@ extension CatalogReader {
         _ arguments: [any StatementBinding]
     ) throws -> SentRecord? {
         try DatabaseRow.first(
-            database.cachedStatement(
-                sql: "SELECT \(SentRecord.columns) FROM sent WHERE \(condition) LIMIT 1"
+            compiled(
+                "SELECT \(SentRecord.columns) FROM sent WHERE \(condition) LIMIT 1"
             ),
             arguments: arguments
         ) { try SentRecord(row: $0) }

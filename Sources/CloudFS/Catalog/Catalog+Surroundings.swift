@@ -20,21 +20,21 @@ struct ItemSurroundings: Sendable {
 extension CatalogReader {
     func surroundings(of id: ItemID) throws -> ItemSurroundings {
         let found = try DatabaseRow.first(
-            database.cachedStatement(
-                sql: """
-                    SELECT (SELECT name FROM name WHERE name.item = item.id LIMIT 1),
-                        outbox.is_held, outbox.error_message,
-                        base.content_version, base.metadata_version,
-                        EXISTS (SELECT 1 FROM newer WHERE newer.item = item.id),
-                        EXISTS (SELECT 1 FROM name WHERE \(Self.isMarked)),
-                        EXISTS (SELECT 1 FROM attribute WHERE attribute.item = item.id
-                            AND attribute.name = '\(RemoteAttribute.favorite)'
-                            AND attribute.value = x'31'),
-                        item.opened
-                    FROM item LEFT JOIN outbox ON outbox.item = item.id
-                        LEFT JOIN base ON base.item = item.id
-                    WHERE item.id = ?
-                    """
+            compiled(
+                """
+                SELECT (SELECT name FROM name WHERE name.item = item.id LIMIT 1),
+                    outbox.is_held, outbox.error_message,
+                    base.content_version, base.metadata_version,
+                    EXISTS (SELECT 1 FROM newer WHERE newer.item = item.id),
+                    EXISTS (SELECT 1 FROM name WHERE \(Self.isMarked)),
+                    EXISTS (SELECT 1 FROM attribute WHERE attribute.item = item.id
+                        AND attribute.name = '\(RemoteAttribute.favorite)'
+                        AND attribute.value = x'31'),
+                    item.opened
+                FROM item LEFT JOIN outbox ON outbox.item = item.id
+                    LEFT JOIN base ON base.item = item.id
+                WHERE item.id = ?
+                """
             ),
             arguments: [id.rawValue]
         ) { row in

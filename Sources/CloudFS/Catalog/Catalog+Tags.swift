@@ -7,8 +7,8 @@ extension CatalogReader {
     /// At most `limit` tags that items have, in the order in which they were first given.
     func tags(after position: Int64, limit: Int) throws -> [(id: Int64, name: String)] {
         try DatabaseRow.all(
-            database.cachedStatement(
-                sql: "SELECT id, name FROM tag WHERE id > ? ORDER BY id LIMIT ?"
+            compiled(
+                "SELECT id, name FROM tag WHERE id > ? ORDER BY id LIMIT ?"
             ),
             arguments: [position, limit]
         ) { ($0[0], $0[1]) }
@@ -16,8 +16,8 @@ extension CatalogReader {
 
     func tags(of id: ItemID) throws -> Set<String> {
         try String.fetchSet(
-            database.cachedStatement(
-                sql: "SELECT name FROM tag JOIN item_tag ON item_tag.tag = tag.id WHERE item = ?"
+            compiled(
+                "SELECT name FROM tag JOIN item_tag ON item_tag.tag = tag.id WHERE item = ?"
             ),
             arguments: [id.rawValue]
         )
@@ -25,14 +25,14 @@ extension CatalogReader {
 
     func tag(_ id: Int64) throws -> String? {
         try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT name FROM tag WHERE id = ?"),
+            compiled("SELECT name FROM tag WHERE id = ?"),
             arguments: [id]
         )
     }
 
     func tag(named name: String) throws -> Int64? {
         try Int64.fetchOne(
-            database.cachedStatement(sql: "SELECT id FROM tag WHERE name = ?"),
+            compiled("SELECT id FROM tag WHERE name = ?"),
             arguments: [name]
         )
     }

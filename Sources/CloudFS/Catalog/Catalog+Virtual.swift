@@ -54,7 +54,7 @@ extension CatalogReader {
     ) throws -> [Value] {
         var found: [Value] = []
         var hidden: [ItemID: Bool] = [:]
-        try DatabaseRow.forEach(database.cachedStatement(sql: sql)) { row in
+        try DatabaseRow.forEach(compiled(sql)) { row in
             guard try !isHidden(ItemID(row[0]), &hidden) else { return true }
             if let document = DocumentID(blob: row.bytes(1)) { found.append(read(row, document)) }
             return found.count < limit
@@ -140,12 +140,12 @@ extension CatalogReader {
     /// one here that has a name.
     func namedItem(withDocument document: DocumentID) throws -> ItemID? {
         try DatabaseRow.first(
-            database.cachedStatement(
-                sql: """
-                    SELECT id FROM item WHERE document = ?
-                    AND (id = 1 OR EXISTS (SELECT 1 FROM name WHERE name.item = item.id))
-                    ORDER BY id LIMIT 1
-                    """
+            compiled(
+                """
+                SELECT id FROM item WHERE document = ?
+                AND (id = 1 OR EXISTS (SELECT 1 FROM name WHERE name.item = item.id))
+                ORDER BY id LIMIT 1
+                """
             ),
             arguments: [document.blob.asBlob]
         ) { ItemID($0[0]) }
@@ -154,7 +154,7 @@ extension CatalogReader {
     /// When a person's program opened an item last.
     func opened(_ id: ItemID) throws -> Timestamp? {
         let moment: Int64? = try DatabaseRow.value(
-            database.cachedStatement(sql: "SELECT opened FROM item WHERE id = ?"),
+            compiled("SELECT opened FROM item WHERE id = ?"),
             arguments: [id.rawValue]
         )
         return moment.map { Timestamp(nanoseconds: $0) }
@@ -164,7 +164,7 @@ extension CatalogReader {
         _ sql: String,
         _ arguments: [any StatementBinding]
     ) throws -> [VirtualMember] {
-        try DatabaseRow.all(database.cachedStatement(sql: sql), arguments: arguments) { row in
+        try DatabaseRow.all(compiled(sql), arguments: arguments) { row in
             DocumentID(blob: row.bytes(1)).map {
                 VirtualMember(item: ItemID(row[0]), document: $0, name: row.bytes(2))
             }

@@ -80,8 +80,10 @@ final class Catalog: Sendable {
         _ body: (CatalogReader) throws -> Value
     ) throws(CloudFSError) -> Value {
         try Self.converting("the catalog cannot be read") {
-            try connections.read { database in
-                try Self.noting(database) { try body(CatalogReader(database: database)) }
+            try connections.read { database, statements in
+                try Self.noting(database) {
+                    try body(CatalogReader(database: database, statements: statements))
+                }
             }
         }
     }
@@ -97,7 +99,11 @@ final class Catalog: Sendable {
         return try Self.converting("the catalog cannot be read") {
             // Nothing is written meanwhile, so that this needs no transaction to be consistent.
             try onWriter { database in
-                try Self.noting(database) { try body(CatalogReader(database: database)) }
+                try Self.noting(database) {
+                    try body(
+                        CatalogReader(database: database, statements: connections.ofWriter)
+                    )
+                }
             }
         }
     }
@@ -132,7 +138,11 @@ final class Catalog: Sendable {
         return try Self.converting("the catalog cannot be written") {
             try onWriter { database in
                 try Self.noting(database) {
-                    let writer = CatalogWriter(database: database, notesNames: !isKernels)
+                    let writer = CatalogWriter(
+                        database: database,
+                        statements: connections.ofWriter,
+                        notesNames: !isKernels
+                    )
                     let value = try CatalogConnections.inTransaction(database, .immediate) {
                         writingSince.store(begin, ordering: .relaxed)
                         return try body(writer)
@@ -273,6 +283,11 @@ final class Catalog: Sendable {
 /// What can be asked of the catalog inside a transaction.
 struct CatalogReader {
     let database: Database
+    let statements: CompiledStatements
+
+    func compiled(_ sql: String) throws -> Statement {
+        try statements.statement(sql, in: database)
+    }
 }
 
 /// What can be changed in the catalog inside a transaction; it can ask everything too.
@@ -292,13 +307,14 @@ struct CatalogWriter {
     }
 
     let database: Database
+    let statements: CompiledStatements
     /// Whether names that are taken from their items are news to the kernel.
     var notesNames = false
     let outcome = Outcome()
 
-    var reader: CatalogReader { CatalogReader(database: database) }
+    var reader: CatalogReader { CatalogReader(database: database, statements: statements) }
 
     func execute(_ sql: String, _ arguments: [any StatementBinding] = []) throws {
-        try database.cachedStatement(sql: sql).run(arguments)
+        try statements.statement(sql, in: database).run(arguments)
     }
 }

@@ -10,8 +10,13 @@ import Synchronization
 /// after its threads once a second for as long as the process lives
 /// (docs/decisions/0017-threads-of-tasks.md).
 final class CatalogConnections: Sendable {
+    private struct Reader: Sendable {
+        let queue: DatabaseQueue
+        let statements = CompiledStatements()
+    }
+
     private struct State {
-        var idle: [DatabaseQueue] = []
+        var idle: [Reader] = []
         var mover: DatabaseQueue?
         var isClosed = false
     }
@@ -19,6 +24,8 @@ final class CatalogConnections: Sendable {
     private static let mostReaders = 8
 
     let writer: DatabaseQueue
+    /// What the connection that writes has compiled.
+    let ofWriter = CompiledStatements()
     let log = CatalogLog()
     private let path: String
     /// Of connections that write, and of those that do not.
@@ -57,13 +64,13 @@ final class CatalogConnections: Sendable {
     /// Runs `body` in a transaction of its own, on one of the connections that read.
     ///
     /// Waits for one if all are in use.
-    func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
+    func read<Value>(_ body: (Database, CompiledStatements) throws -> Value) throws -> Value {
         free.wait()
         defer { free.signal() }
         let reader = try take()
         defer { putBack(reader) }
-        return try reader.inDatabase { database in
-            try Self.inTransaction(database, .deferred) { try body(database) }
+        return try reader.queue.inDatabase { database in
+            try Self.inTransaction(database, .deferred) { try body(database, reader.statements) }
         }
     }
 
@@ -90,12 +97,12 @@ final class CatalogConnections: Sendable {
         }
     }
 
-    private func take() throws -> DatabaseQueue {
+    private func take() throws -> Reader {
         let idle = try state.withLock { state in
             try Self.requireOpen(state)
             return state.idle.popLast()
         }
-        return try idle ?? DatabaseQueue(path: path, configuration: reading)
+        return try idle ?? Reader(queue: DatabaseQueue(path: path, configuration: reading))
     }
 
     private static func requireOpen(_ state: State) throws {
@@ -104,7 +111,7 @@ final class CatalogConnections: Sendable {
         }
     }
 
-    private func putBack(_ reader: DatabaseQueue) {
+    private func putBack(_ reader: Reader) {
         state.withLock { $0.idle.append(reader) }
     }
 
@@ -136,7 +143,7 @@ final class CatalogConnections: Sendable {
             let reader = state.withLock { $0.idle.isEmpty ? nil : $0.idle.removeFirst() }
             guard let reader else { break }
             defer { putBack(reader) }
-            try Self.shrink(reader)
+            try Self.shrink(reader.queue)
         }
         try Self.shrink(writer)
     }
@@ -156,12 +163,21 @@ final class CatalogConnections: Sendable {
         guard isFirst else { return }
         for _ in 0..<Self.mostReaders { free.wait() }
         defer { for _ in 0..<Self.mostReaders { free.signal() } }
-        let others = state.withLock { state in
+        let (readers, mover) = state.withLock { state in
             defer { (state.idle, state.mover) = ([], nil) }
-            return state.idle + [state.mover].compactMap(\.self)
+            return (state.idle, state.mover)
         }
         // The last connection moves the log into the database, which only one that writes can.
-        for other in others { try other.close() }
-        try writer.close()
+        for reader in readers { try Self.close(reader.queue, reader.statements) }
+        try mover?.close()
+        try Self.close(writer, ofWriter)
+    }
+
+    private static func close(
+        _ connection: DatabaseQueue,
+        _ statements: CompiledStatements
+    ) throws {
+        connection.inDatabase { _ in statements.removeAll() }
+        try connection.close()
     }
 }

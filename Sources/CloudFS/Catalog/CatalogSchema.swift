@@ -33,7 +33,8 @@ enum CatalogSchema {
         }
         migrator.registerMigration("8") { database in
             try database.execute(sql: eighth)
-            try CatalogWriter(database: database).indexTags()
+            let writer = CatalogWriter(database: database, statements: CompiledStatements())
+            try writer.indexTags()
         }
         migrator.registerMigration("9") { database in
             try database.execute(sql: ninth)

@@ -113,12 +113,12 @@ struct QueryJudge {
 
     private func status(of candidate: QueryCandidate) throws -> QueryStatus {
         try DatabaseRow.first(
-            reader.database.cachedStatement(
-                sql: """
-                    SELECT item.residency, item.is_wanted, outbox.is_held,
-                        outbox.error_message IS NOT NULL
-                    FROM item LEFT JOIN outbox ON outbox.item = item.id WHERE item.id = ?
-                    """
+            reader.compiled(
+                """
+                SELECT item.residency, item.is_wanted, outbox.is_held,
+                    outbox.error_message IS NOT NULL
+                FROM item LEFT JOIN outbox ON outbox.item = item.id WHERE item.id = ?
+                """
             ),
             arguments: [candidate.id.rawValue]
         ) { try status(of: candidate, $0) } ?? .local
@@ -178,6 +178,6 @@ struct QueryJudge {
 extension CatalogReader {
     /// Whether a statement without arguments finds a row.
     func exists(_ sql: String) throws -> Bool {
-        try DatabaseRow.value(database.cachedStatement(sql: "SELECT EXISTS (\(sql))")) ?? false
+        try DatabaseRow.value(compiled("SELECT EXISTS (\(sql))")) ?? false
     }
 }
