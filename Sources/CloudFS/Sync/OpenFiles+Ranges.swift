@@ -1,5 +1,49 @@
 /// Which bytes of a file are here, as the catalog may say it.
 extension OpenFiles {
+    /// Stores which bytes of a partial file are its own, not those of its base: whatever becomes of
+    /// this process, nothing is fetched over them.
+    ///
+    /// Before the plan hears of them: should this fail, those who wait for them still do.
+    ///
+    /// Not flushed first, as the bytes are not: both survive this process. After a power failure
+    /// they are those of the base, as on a disk that never got the new ones.
+    ///
+    /// - Parameter written: When a program wrote it; `nil` where the disk knows of it before it
+    ///   knows of this, as of what is cut off.
+    func storeLocal(
+        _ range: Range<Int64>,
+        written: Timestamp?,
+        state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) {
+        guard let plan = state.plan else { return }
+        let range = range.clamped(to: 0..<plan.size)
+        let ranges = state.storedRanges.missing(in: range)
+        guard !ranges.isEmpty else { return }
+        try catalog.write { try $0.addRanges(ranges, of: id, written: written) }
+        state.storedRanges.insert(range)
+    }
+
+    /// Stores size and time of a file that is being filled: fetched bytes give its content file
+    /// another time, which a crash could leave there.
+    func storeTime(
+        of state: inout OpenFile.State,
+        _ id: ItemID
+    ) throws(CloudFSError) {
+        guard state.plan != nil else { return }
+        let allocated = try content(of: &state, id).facts().allocated
+        let (size, modified, changed) = (state.size, state.modified, state.changed)
+        try catalog.write { writer in
+            try writer.recordContent(
+                id,
+                size: size,
+                modified: modified,
+                changed: changed,
+                localBytes: allocated
+            )
+        }
+    }
+
     /// Stores which ranges are here, after the bytes themselves were flushed.
     func storeRanges(_ state: inout OpenFile.State, _ id: ItemID) throws(CloudFSError) {
         guard state.unstoredBytes > 0, let plan = state.plan, let content = state.content

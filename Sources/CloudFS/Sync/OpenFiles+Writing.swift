@@ -115,6 +115,7 @@ extension OpenFiles {
         state.unstoredBytes += Int64(written)
         state.didChange(at: clocks.now())
         state.size = max(state.size, end)
+        try storeTime(of: &state, id)
         let now = clocks.elapsed()
         return handle(.localWrite(range), &state, now)
             + completing(&state, at: now)
@@ -152,30 +153,6 @@ extension OpenFiles {
             return handle(.truncated(to: size), &state, now)
                 + completing(&state, at: now)
         }
-    }
-
-    /// Stores which bytes of a partial file are its own, not those of its base: whatever becomes of
-    /// this process, nothing is fetched over them.
-    ///
-    /// Before the plan hears of them: should this fail, those who wait for them still do.
-    ///
-    /// Not flushed first, as the bytes are not: both survive this process. After a power failure
-    /// they are those of the base, as on a disk that never got the new ones.
-    ///
-    /// - Parameter written: When a program wrote it; `nil` where the disk knows of it before it
-    ///   knows of this, as of what is cut off.
-    private func storeLocal(
-        _ range: Range<Int64>,
-        written: Timestamp?,
-        state: inout OpenFile.State,
-        _ id: ItemID
-    ) throws(CloudFSError) {
-        guard let plan = state.plan else { return }
-        let range = range.clamped(to: 0..<plan.size)
-        let ranges = state.storedRanges.missing(in: range)
-        guard !ranges.isEmpty else { return }
-        try catalog.write { try $0.addRanges(ranges, of: id, written: written) }
-        state.storedRanges.insert(range)
     }
 
     /// Begins an empty generation: nothing of the old content is needed, so nothing is fetched.
@@ -247,6 +224,7 @@ extension OpenFiles {
             for range in own { try storeLocal(range, written: nil, state: &state, file.id) }
             if !mode.keepsSize { state.size = max(state.size, end) }
             state.didChange(at: clocks.now())
+            try storeTime(of: &state, file.id)
             let now = clocks.elapsed()
             return own.flatMap { handle(.localWrite($0), &state, now) }
                 + completing(&state, at: now)

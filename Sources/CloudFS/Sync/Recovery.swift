@@ -211,8 +211,12 @@ struct Recovery {
             guard isDirty, !record.item.isPackage else { continue }
             if isWritten { written.append(record.id) }
             let facts = try content.facts()
+            // That of a file that was being filled may be the time at which bytes came.
+            let modified =
+                record.item.content.residency == .partial
+                ? record.item.metadata.modified : facts.modified
             let isBehind =
-                facts.size != record.item.size || facts.modified != record.item.metadata.modified
+                facts.size != record.item.size || modified != record.item.metadata.modified
             // What was sent while a program had it open may have been written on.
             let isQueued = try catalog.read { try $0.outboxEntry(of: record.id) } != nil
             // What is in a package is sent with it.
@@ -221,7 +225,7 @@ struct Recovery {
                 try writer.recordContent(
                     record.id,
                     size: facts.size,
-                    modified: facts.modified,
+                    modified: modified,
                     changed: max(facts.changed, record.item.changed),
                     localBytes: facts.allocated
                 )

@@ -169,6 +169,30 @@ import Testing
         #expect(try catalog.read { try $0.ranges(of: id) } == [0..<1])
     }
 
+    /// Bytes that are fetched give its content file the time at which they came.
+    @Test(arguments: [false, true])
+    func `what is filled when everything is killed keeps the time of its last change`(
+        isTimeSet: Bool
+    ) throws {
+        let (id, _) = try addPlaceholder()
+        let file = try files.acquire(id)
+        try files.write(Array("a".utf8), to: file)
+        try files.write(Array("b".utf8), to: file)
+        let time = Timestamp(seconds: 1_700_000_000, nanoseconds: 7)
+        if isTimeSet {
+            try files.setModified(time, of: file)
+            try catalog.write { try $0.setMetadata(of: id, modified: time, at: time) }
+        }
+        let modified = file.state.withLock { $0.modified }
+        #expect(!isTimeSet || modified == time)
+        let generation = try catalog.read { try $0.existing(id) }.item.content.generation
+        let content = try files.store.open(id, generation: generation)
+        try content.write(Array("c".utf8)[...], at: 2)
+        try content.setModified(modified + .seconds(5))
+        try bench.recover()
+        #expect(try catalog.read { try $0.existing(id) }.item.metadata.modified == modified)
+    }
+
     /// Also while bytes that were fetched are not stored yet.
     @Test func `the sweeper hears once of what is to be flushed`() throws {
         let (id, _) = try addPlaceholder()
