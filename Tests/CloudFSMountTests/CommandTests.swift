@@ -278,6 +278,35 @@ struct CommandTests {
         }
     }
 
+    /// Whatever the modes of socket and folder let through.
+    @Test(.asRoot) func `who asks is known from the kernel, and others get no answer`()
+        async throws
+    {
+        try await TestDrive.with { drive in
+            try await drive.python(
+                """
+                import glob, socket
+                path, = [p for p in glob.glob(os.environ["XDG_RUNTIME_DIR"] + "/cloudfs/*")
+                         if stat.S_ISSOCK(os.lstat(p).st_mode)]
+                folder, name = os.path.split(path)
+                os.chmod(path, 0o666); os.chmod(folder, 0o755); os.chdir(folder)
+                def answer():
+                    with socket.socket(socket.AF_UNIX) as client:
+                        client.settimeout(10)
+                        try:
+                            client.connect(name)
+                            client.sendall(b"GET /v1/drive HTTP/1.1\\r\\nHost: drive\\r\\n\\r\\n")
+                            return client.recv(1000)
+                        except (ConnectionResetError, BrokenPipeError):
+                            return b""
+                assert b" 200 " in answer(), answer()
+                os.setgroups([]); os.setgid(65534); os.setuid(65534)
+                assert answer() == b"", answer()
+                """
+            )
+        }
+    }
+
     @Test func `what fails in the queue can be seen`() async throws {
         try await TestDrive.with(prepare: Filling(Self.fill)) { drive in
             // Of a folder that was never listed nobody can say that it lacks a name.
