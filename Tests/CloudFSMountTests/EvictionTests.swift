@@ -7,9 +7,12 @@ struct EvictionTests {
     static let count = 10
 
     /// Ten files of 1 MiB, and room for four.
-    private static func with(body: (TestDrive) async throws -> Void) async throws {
+    private static func with(
+        _ reads: Reads = .byKernel,
+        body: (TestDrive) async throws -> Void
+    ) async throws {
         try await TestDrive.with(
-            ["--cache-size", "4MiB"],
+            reads.arguments + ["--cache-size", "4MiB"],
             prepare: Filling { cloud in
                 for number in 0..<count {
                     try cloud.write(
@@ -31,10 +34,11 @@ struct EvictionTests {
         return found
     }
 
-    @Test func `what was opened longest ago goes first, and comes back when it is read`()
-        async throws
-    {
-        try await Self.with { drive in
+    @Test(arguments: Reads.allCases)
+    func `what was opened longest ago goes first, and comes back when it is read`(
+        reads: Reads
+    ) async throws {
+        try await Self.with(reads) { drive in
             for number in 0..<Self.count {
                 try await drive.run("cat \(number) > /dev/null; cat 0 > /dev/null")
             }
@@ -67,8 +71,9 @@ struct EvictionTests {
         }
     }
 
-    @Test func `dirty, open and pinned items stay`() async throws {
-        try await Self.with { drive in
+    @Test(arguments: Reads.allCases)
+    func `dirty, open and pinned items stay`(reads: Reads) async throws {
+        try await Self.with(reads) { drive in
             let holder = try drive.start("exec sleep 60 < 1")
             try await eventually("it is open") { holder.hasOpen("\(drive.path)/1") }
             try await drive.hydrate("1")
@@ -114,8 +119,12 @@ struct EvictionTests {
         }
     }
 
-    @Test func `an evicted file looks the same and gives its blocks back`() async throws {
+    @Test(arguments: Reads.allCases)
+    func `an evicted file looks the same and gives its blocks back`(
+        reads: Reads
+    ) async throws {
         try await TestDrive.with(
+            reads.arguments,
             prepare: Filling { cloud in
                 try cloud.write("file", HydrationTests.bytes(3 << 20))
             }
@@ -151,8 +160,10 @@ struct EvictionTests {
         }
     }
 
-    @Test func `an open, mapped or dirty file is not evicted, with EBUSY`() async throws {
-        try await TestDrive.with(prepare: Filling { try $0.write("file", "text") }) { drive in
+    @Test(arguments: Reads.allCases)
+    func `an open, mapped or dirty file is not evicted, with EBUSY`(reads: Reads) async throws {
+        let filling = Filling { try $0.write("file", "text") }
+        try await TestDrive.with(reads.arguments, prepare: filling) { drive in
             try await drive.python(
                 """
                 evict = lambda: os.setxattr("file", "user.cloudfs.evict", b"1")

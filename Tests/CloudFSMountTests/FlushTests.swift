@@ -58,7 +58,7 @@ struct FlushTests {
         return Shell.text(of: trace).split(separator: "\n").map(String.init).filter {
             // Who only waits for what is on its way, in a range that no file has, looks for errors.
             $0.contains(/\b(fsync|fdatasync|syncfs|sync|sync_file_range)\(/)
-                && !$0.contains("4611686018427387904, 1, SYNC_FILE_RANGE_WAIT_BEFORE)")
+                && !$0.contains("4611686018427387904, 1, SYNC_FILE_RANGE_WAIT_BEFORE")
         }
     }
 
@@ -145,6 +145,83 @@ struct FlushTests {
                 try await drive.run("for name in *; do echo again >> $name; done")
             }
             #expect(changedAgain.isEmpty, "\(changedAgain.count): \(changedAgain.prefix(5))")
+        }
+    }
+
+    // MARK: - With a cloud that flushes nothing itself
+
+    /// Lends a drive on a bucket, as it is by default.
+    private static func with(
+        _ reads: Reads,
+        on server: FakeS3Server,
+        body: (TestDrive) async throws -> Void
+    ) async throws {
+        var options = S3FaultTests.options(server)
+        options.arguments += reads.arguments
+        options.quietTime = "2s"
+        try await TestDrive.with(options: options) { drive in
+            try await eventually("the first comparison is over") {
+                try await drive.mustDo(["status", "--json"]).contains(/"isComplete"\s*:\s*true/)
+            }
+            try await body(drive)
+        }
+    }
+
+    private static func isOfWholeDisk(_ call: String) -> Bool {
+        call.contains(/\b(syncfs|sync)\(/)
+    }
+
+    @Test(arguments: Reads.allCases)
+    func `small files that are sent cost one flush each, and never one of the whole disk`(
+        reads: Reads
+    ) async throws {
+        let count = 20
+        let server = try await FakeS3Server.start()
+        try await Self.with(reads, on: server) { drive in
+            let flushes = try await Self.flushes(of: drive) {
+                try await drive.run("for n in {1..\(count)}; do echo $n > $n; done")
+                try await eventually("all are in the cloud", within: .seconds(30)) {
+                    (1...count).allSatisfy {
+                        server.object(FakeS3Key("prefix/\($0)"))?.bytes == Array("\($0)\n".utf8)
+                    }
+                }
+                try await drive.drain()
+            }
+            let ofContent = flushes.filter { $0.contains("/content/") }
+            let ofCatalog = flushes.filter { $0.contains("/catalog.sqlite") }
+            #expect(ofContent.count <= count, "\(ofContent.count): \(ofContent.prefix(5))")
+            #expect(ofCatalog.count <= count + 4, "\(ofCatalog.count)")
+            // None of the whole disk, which others may have filled.
+            #expect(flushes.count == ofContent.count + ofCatalog.count, "\(flushes)")
+            #expect(!flushes.contains(where: Self.isOfWholeDisk), "\(flushes)")
+        }
+    }
+
+    /// What was fetched is flushed before the catalog calls it resident: by itself, or, where eight
+    /// or more have come meanwhile, with the whole disk, once.
+    @Test(arguments: Reads.allCases, ["cat {1..20}", "echo {1..20} | xargs -n 1 -P 8 cat"])
+    func `small files that are fetched are flushed once each, or many of them together`(
+        reads: Reads,
+        script: String
+    ) async throws {
+        let count = 20
+        let server = try await FakeS3Server.start()
+        for number in 1...count { server.put(FakeS3Key("prefix/\(number)"), "text") }
+        try await Self.with(reads, on: server) { drive in
+            try await drive.run("ls -l > /dev/null")
+            let flushes = try await Self.flushes(of: drive) {
+                #expect(try await drive.run("\(script) | wc -c") == "80")
+                for number in 1...count {
+                    try await eventually("it is here") {
+                        try await drive.state("\(number)") == "local"
+                    }
+                }
+            }
+            let ofWholeDisk = flushes.count(where: Self.isOfWholeDisk)
+            let ofContent = flushes.count { $0.contains(/\bfdatasync\(.*\/content\//) }
+            #expect(ofContent + 8 * ofWholeDisk <= count, "\(ofContent), \(ofWholeDisk)")
+            #expect(flushes.count == ofContent + ofWholeDisk, "\(flushes)")
+            #expect(!flushes.isEmpty)
         }
     }
 }

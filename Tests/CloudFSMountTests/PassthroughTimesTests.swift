@@ -103,4 +103,67 @@ struct PassthroughTimesTests {
             """
         )
     }
+
+    /// Appends and overwrites, in a process of its own, until there is a file `stop` beside the
+    /// drive, while this one looks at the file by its name and by a handle.
+    private static let beside = """
+        import os, time
+        scratch = os.environ["SCRATCH"]
+        handle = os.open("file", os.O_RDONLY)
+        writer = os.fork()
+        if writer == 0:
+            size = 200000
+            file = os.open("file", os.O_RDWR)
+            while not os.path.exists(scratch + "/stop"):
+                size += os.pwrite(file, b"x" * (1 + size % 5000), size)
+                os.pwrite(file, b"y", size % 1000)
+                time.sleep(0.0005)
+            with open(scratch + "/size", "w") as said: said.write(str(size))
+            os.close(file)
+            os._exit(0)
+        last, seen, grown, begun = os.stat("file"), 0, 0, False
+        ended = False
+        while not ended:
+            # Once more after its end.
+            ended = os.waitpid(writer, os.WNOHANG)[0] != 0
+            for now in os.stat("file"), os.fstat(handle):
+                assert now.st_size >= last.st_size, (seen, last, now)
+                assert now.st_mtime_ns >= last.st_mtime_ns, (seen, last, now)
+                assert now.st_ctime_ns >= last.st_ctime_ns, (seen, last, now)
+                seen, grown = seen + 1, grown + (now.st_size > last.st_size)
+                last = now
+            if grown >= 100 and not begun: open(scratch + "/begun", "w").close(); begun = True
+            time.sleep(0.001)
+        size = int(open(scratch + "/size").read())
+        assert last.st_size == os.stat("file").st_size == size, (last, size)
+        assert begun, grown
+
+        """
+
+    @Test(arguments: Reads.allCases, [false, true])
+    func `sizes and times never go back beside a writer, nor when a worker dies`(
+        reads: Reads,
+        dies: Bool
+    ) async throws {
+        try await TestDrive.with(
+            reads.arguments,
+            prepare: Filling { try $0.write("file", HydrationTests.bytes(200_000)) }
+        ) { drive in
+            try await drive.run("cat file > /dev/null")
+            try await eventually("it is here") { try await drive.state("file") == "local" }
+            let run = TestFolder("\(drive.folder)/run")
+            try run.write("beside.py", Self.beside)
+            let output = "\(run.path)/beside.out"
+            let programs = try drive.start("exec python3 ../run/beside.py", output: output)
+            try await eventually("they have begun, or failed") {
+                programs.status != nil || run.exists("begun")
+            }
+            if dies { try await drive.loseWorker() }
+            try run.write("stop", "")
+            let status = try await programs.wait(within: .seconds(30))
+            #expect(status == 0, "\(Shell.text(of: output))")
+            try await drive.drain()
+            try await drive.run("cmp file \"$CLOUD/file\"")
+        }
+    }
 }

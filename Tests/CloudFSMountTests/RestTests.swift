@@ -1,5 +1,5 @@
 import CloudFSTestSupport
-import Foundation
+import Glibc
 import Testing
 
 /// What a drive costs while nobody uses it: a laptop's battery pays for every wake-up.
@@ -7,33 +7,79 @@ import Testing
 /// Built by a compiler that `TaskThreads` does not know, a drive fails here.
 @Suite(.onMounts, .printingLogs, .notingIssues)
 struct RestTests {
-    private static let window = Duration.seconds(10)
+    private static let window = Duration.seconds(60)
 
-    @Test func `a drive that nobody uses does not wake its machine`() async throws {
+    /// Has a drive served where nothing else is mounted meanwhile: whoever takes a folder of this
+    /// machine for a cloud is told of every mount, so that other tests would wake it.
+    ///
+    /// - Returns: Its supervisor, in whose place it can be reached.
+    private static func serveApart(_ drive: TestDrive) async throws -> ChildProcess {
+        try await drive.mount.stop()
+        let command = drive.mount.command.map { "'\($0)'" }.joined(separator: " ")
+        let daemon = try drive.start(
+            "cd /; exec unshare --mount --propagation private \(command)",
+            output: drive.mount.log
+        )
+        try await eventually("it is mounted") {
+            let mounts = Shell.text(of: "/proc/\(daemon.pid)/mountinfo")
+            guard daemon.status == nil else { throw SystemError(drive.mount.logText, EIO) }
+            return mounts.contains(" \(drive.path) ")
+        }
+        return daemon
+    }
+
+    private static func processes(below supervisor: Int32) throws -> [Int32] {
+        let threads = try SystemCall.names(in: "/proc/\(supervisor)/task")
+        let children = threads.flatMap { thread in
+            Shell.text(of: "/proc/\(supervisor)/task/\(thread)/children").split(separator: " ")
+        }
+        return [supervisor] + children.compactMap { Int32($0) }
+    }
+
+    @Test(.asRoot) func `a drive that nobody uses does not wake its machine`() async throws {
         let filling = Filling { cloud in
             try cloud.write("folder/file", "some bytes")
         }
-        try await TestDrive.with(slots: .max, prepare: filling) { drive in
-            try await drive.run("find . > /dev/null; cat folder/file > /dev/null")
-            let processes = [
-                try #require(drive.mount.pid), try #require(drive.mount.worker),
-            ]
-            var before = WakeUps(of: processes)
-            var rates: [String] = []
-            // What follows the mount is over some time; what never ends makes no window quiet.
-            do {
-                try await eventually("a quiet window", within: .seconds(60)) {
-                    let now = WakeUps(of: processes)
-                    guard now.time - before.time >= Self.window else { return false }
-                    let found = now.since(before)
-                    rates = found.map { "\($0): \($1)" }.sorted()
-                    before = now
-                    return found.isEmpty
-                }
-            } catch {
-                Issue.record("in \(Self.window): \(rates.joined(separator: ", "))")
-                throw error
+        try await TestDrive.with(prepare: filling) { drive in
+            let daemon = try await Self.serveApart(drive)
+            try await drive.run(
+                """
+                cd /; nsenter --mount --target \(daemon.pid) bash -ec '
+                cd "$DRIVE"; find . > /dev/null; [ "$(cat folder/file)" = "some bytes" ]'
+                """
+            )
+            var processes: [Int32] = []
+            try await eventually("there are two processes") {
+                processes = try Self.processes(below: daemon.pid)
+                return processes.count == 2
             }
+            try await Self.expectRest(of: processes)
+            daemon.send(SIGTERM)
+            #expect(try await daemon.wait(within: .seconds(20)) == 0)
+        }
+    }
+
+    /// Waits until none of `processes` was woken for a whole window.
+    ///
+    /// What follows the mount is over some time, an exchange once a minute of what was used too;
+    /// what never ends makes no window quiet.
+    private static func expectRest(of processes: [Int32]) async throws {
+        var before = WakeUps(of: processes)
+        var last = before
+        var wakers: [String: Int] = [:]
+        do {
+            try await eventually("a quiet window", within: .seconds(180)) {
+                try await Task.sleep(for: .seconds(1))
+                let now = WakeUps(of: processes)
+                let found = now.since(last)
+                if found.isEmpty { return now.time - before.time >= Self.window }
+                wakers = found
+                (before, last) = (now, now)
+                return false
+            }
+        } catch {
+            Issue.record("last: \(wakers.map { "\($0): \($1)" }.sorted().joined(separator: ", "))")
+            throw error
         }
     }
 
@@ -51,7 +97,7 @@ struct RestTests {
 
     /// How many bytes of its program's code a process has mapped.
     private static func programBytes(of process: Int32) throws -> Int {
-        let maps = try String(contentsOfFile: "/proc/\(process)/smaps", encoding: .utf8)
+        let maps = Shell.text(of: "/proc/\(process)/smaps")
         let lines = maps.split(separator: "\n")
         let code = try #require(
             lines.firstIndex { $0.contains(" r-xp ") && $0.hasSuffix("/cloudfs-mount") }
@@ -59,40 +105,5 @@ struct RestTests {
         let resident = try #require(lines[code...].first { $0.hasPrefix("Rss:") })
         let count = try #require(resident.firstMatch(of: /\d+/)?.output)
         return try #require(Int(count)) << 10
-    }
-}
-
-/// How often each thread of some processes has gone to sleep, and so was or will be woken.
-private struct WakeUps {
-    let time = ContinuousClock.now
-    private var counts: [String: Int] = [:]
-
-    init(of processes: [Int32]) {
-        for process in processes { look(at: "/proc/\(process)/task") }
-    }
-
-    private mutating func look(at folder: String) {
-        // A thread that ends meanwhile has no files any more.
-        for thread in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] {
-            let status = FileManager.default.contents(atPath: "\(folder)/\(thread)/status")
-            var name: Substring = ""
-            for line in String(decoding: status ?? Data(), as: UTF8.self).split(separator: "\n") {
-                let fields = line.split(whereSeparator: \.isWhitespace)
-                if fields.first == "Name:" { name = fields.last ?? "" }
-                if fields.first == "voluntary_ctxt_switches:" {
-                    counts["\(thread) \(name)"] = fields.last.flatMap { Int($0) }
-                }
-            }
-        }
-    }
-
-    /// By thread; those that ended in between are left out.
-    func since(_ earlier: WakeUps) -> [String: Int] {
-        var found: [String: Int] = [:]
-        for (thread, count) in counts {
-            let difference = count - (earlier.counts[thread] ?? 0)
-            if difference != 0 { found[thread] = difference }
-        }
-        return found
     }
 }

@@ -7,11 +7,12 @@ struct S3IdleTests {
     /// Idle soon, and then for good: what is heard of is heard of for another reason.
     private static func options(
         _ server: FakeS3Server,
-        idleAfter: String
+        idleAfter: String,
+        pollInterval: String = "1h"
     ) -> TestMount.Options {
         var options = S3FaultTests.options(server)
         options.arguments += [
-            "--idle-after", idleAfter, "--idle-poll-interval", "1h",
+            "--idle-after", idleAfter, "--idle-poll-interval", pollInterval,
             "--scan-interval", "1h", "--listing-age", "1h",
         ]
         return options
@@ -78,6 +79,34 @@ struct S3IdleTests {
                 }
                 #expect(number > 1)
             }
+        }
+    }
+
+    /// A laptop's battery pays for every wake-up.
+    @Test func `an idle drive is woken by its looks for news only`() async throws {
+        let (window, interval) = (30, 5)
+        let server = try await FakeS3Server.start()
+        server.put("prefix/folder/known", "here")
+        let options = Self.options(server, idleAfter: "1s", pollInterval: "\(interval)s")
+        try await TestDrive.with(options: options) { drive in
+            // What is opened is told to others, once within the next minute.
+            try await drive.run("ls folder")
+            try await Self.untilIdle(server)
+            let supervisor = try #require(drive.mount.pid)
+            let worker = try #require(drive.mount.worker)
+            let before = (WakeUps(of: [supervisor]), WakeUps(of: [worker]))
+            server.forgetRequests()
+            // The window itself, and no condition.
+            try await Task.sleep(for: .seconds(window))
+            let ofSupervisor = WakeUps(of: [supervisor]).since(before.0)
+            let ofWorker = WakeUps(of: [worker]).since(before.1)
+            let polls = Self.polls(server)
+            #expect(polls > 0 && polls <= window / interval + 1, "\(polls)")
+            #expect(server.requests.count == polls, "\(server.requests.map(\.target))")
+            #expect(ofSupervisor.isEmpty, "\(ofSupervisor)")
+            let count = ofWorker.values.reduce(0, +)
+            // Measured: 17 each, built for debugging.
+            #expect(count <= polls * 25, "\(count) with \(polls): \(ofWorker)")
         }
     }
 }

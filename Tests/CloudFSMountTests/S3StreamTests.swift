@@ -142,4 +142,35 @@ struct S3StreamTests {
             try await drive.run("cmp \"$SCRATCH/film\" \"$CLOUD/film\"")
         }
     }
+
+    /// As a database or a search in an archive reads: what is beside it is not wanted.
+    @Test func `what is read here and there is asked for once, and little beside it`()
+        async throws
+    {
+        let size: Int64 = 256 << 20
+        var random = SeededRandom(seed: 8)
+        let offsets = (0..<Int64(256)).shuffled(using: &random).prefix(100)
+            .map { $0 << 20 + Int64(random.below(1 << 20 - 8_192)) | 1 }
+        let server = try await FakeS3Server.start()
+        server.putSynthetic("prefix/archive", byteCount: size)
+        try await Self.with(
+            .byKernel,
+            on: server,
+            latency: .zero,
+            bandwidth: 100_000_000
+        ) { drive in
+            try await drive.python(
+                """
+                archive = os.open("archive", os.O_RDONLY)
+                with open(os.environ["SCRATCH"] + "/read", "wb") as copy:
+                    for offset in \(offsets): copy.write(os.pread(archive, 4096, offset))
+                """
+            )
+            let (requests, sent) = (server.requestCount(.get), server.sentByteCount)
+            #expect(requests <= 105 && sent < 2_000_000, "\(requests), \(sent)")
+            let expected = offsets.flatMap { SyntheticContent.bytes($0..<($0 + 4_096)) }
+            let isRight = TestFolder("\(drive.folder)/run").bytes("read") == expected
+            #expect(isRight)
+        }
+    }
 }
