@@ -112,6 +112,9 @@ class Bucket:
     def remove(self, name: str) -> None:
         self.request("DELETE", self.PREFIX + name)
 
+    def remove_folder(self, name: str) -> None:
+        """One is there as long as there is something in it."""
+
     def keys(self) -> list[str]:
         """The keys of all that devices share, without the prefix."""
         found, token = [], ""

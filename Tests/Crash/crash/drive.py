@@ -106,10 +106,12 @@ class Drive:
 
     # Start and end
 
-    def start(self, faults: str = "", limit: float = 60, may_refuse: bool = False) -> bool:
+    def start(self, faults: str = "", limit: float = 60, may_refuse: bool = False,
+              may_die: bool = False) -> bool:
         """Mounts; false if a fault ended the daemon before the drive was usable.
 
-        `may_refuse` says that it may end by itself, with a status that is not 0.
+        `may_refuse` says that it may end by itself, with a status that is not 0, and `may_die` that
+        somebody may kill it.
         """
         self.is_frozen = False
         notify = self.runtime / "notify"
@@ -135,6 +137,8 @@ class Drive:
                     pass
                 if self.process.poll() is not None:
                     if faults and (self.was_killed or "=fail" in faults):
+                        return False
+                    if may_die and self.was_killed:
                         return False
                     if may_refuse and (self.process.returncode or 0) > 0:
                         return False
@@ -182,6 +186,16 @@ class Drive:
         if self.process is not None and self.is_running:
             os.killpg(self.process.pid, signal.SIGSTOP)
 
+    def end_at_once(self) -> None:
+        """Sends SIGKILL to all of the daemon, and waits for nothing."""
+        process = self.process
+        if process is not None:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                # It was over already.
+                pass
+
     def kill(self, limit: float = 5) -> None:
         """Ends the daemon as the kernel would; one that does not end is left to the next start."""
         if self.process is None:
@@ -190,12 +204,12 @@ class Drive:
         if self.is_running:
             os.killpg(group, signal.SIGKILL)
             self.process.wait(limit)
-            end = time.monotonic() + limit
-            while members(group) and time.monotonic() < end:
-                time.sleep(0.005)
-            if members(group):
-                self.lingering += 1
-                self.old.append(group)
+        end = time.monotonic() + limit
+        while members(group) and time.monotonic() < end:
+            time.sleep(0.005)
+        if members(group):
+            self.lingering += 1
+            self.old.append(group)
         self.process = None
 
     def kill_worker(self, limit: float = 30) -> None:

@@ -40,6 +40,9 @@ class Folder:
     def remove(self, name: str) -> None:
         os.unlink(self.path / name)
 
+    def remove_folder(self, name: str) -> None:
+        os.rmdir(self.path / name)
+
     def walk(self) -> Nodes:
         """All that devices share."""
         return walk(str(self.path), skipping=".cloudfs")

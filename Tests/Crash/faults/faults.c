@@ -1,4 +1,5 @@
-// Lets the n-th call of a kind fail: a library that is loaded before all others (LD_PRELOAD).
+// Lets the n-th call of a kind fail, or ends the daemon there: a library that is loaded before all
+// others (LD_PRELOAD).
 //
 // A call's kind is what it does and whose file it does it to: "catalog-write". A page that the
 // test shares with the daemon says which kind fails, from which call to which, and how; it counts
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +19,14 @@
 #include <unistd.h>
 
 struct page *page;
-static char state_root[PATH_MAX], cloud_root[PATH_MAX];
-static size_t state_length, cloud_length;
+static char state_root[PATH_MAX], cloud_root[PATH_MAX], runtime_root[PATH_MAX];
+static size_t state_length, cloud_length, runtime_length;
 
 __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("CLOUDFS_FAULT_PAGE");
     const char *state = getenv("CLOUDFS_FAULT_STATE"), *cloud = getenv("CLOUDFS_FAULT_CLOUD");
-    if (!path || !state || !cloud) return;
+    const char *runtime = getenv("CLOUDFS_FAULT_RUNTIME");
+    if (!path || !state || !cloud || !runtime) return;
     int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
     if (file < 0) return;
     void *memory = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -31,17 +34,21 @@ __attribute__((constructor)) static void begin(void) {
     if (memory == MAP_FAILED) return;
     state_length = (size_t)snprintf(state_root, sizeof state_root, "%s/", state);
     cloud_length = (size_t)snprintf(cloud_root, sizeof cloud_root, "%s/", cloud);
+    runtime_length = (size_t)snprintf(runtime_root, sizeof runtime_root, "%s/", runtime);
     page = memory;
 }
 
 static enum area area_of_path(const char *path) {
     if (strncmp(path, cloud_root, cloud_length - 1) == 0) return CLOUD;
+    if (strncmp(path, runtime_root, runtime_length) == 0) return STATE;
     if (strncmp(path, "/memfd:cloudfs-snapshot", 23) == 0) return CONTENT;
+    // Whoever asks for the room on its disk names the folder itself.
+    if (strncmp(path, state_root, state_length - 1) == 0 && !path[state_length - 1]) return CONTENT;
     if (strncmp(path, state_root, state_length) != 0) return NONE;
     const char *rest = path + state_length;
     if (strncmp(rest, "catalog.sqlite", 14) == 0) return CATALOG;
     if (strncmp(rest, "content", 7) == 0 || strncmp(rest, "staging", 7) == 0) return CONTENT;
-    return strncmp(rest, "lost+found", 10) == 0 ? CONTENT : NONE;
+    return strncmp(rest, "lost+found", 10) == 0 ? CONTENT : STATE;
 }
 
 static void path_of(int descriptor, char path[PATH_MAX]) {
@@ -105,4 +112,19 @@ int fails(const char *call, enum action action, int descriptor) {
 
 int fails_anywhere(const char *call) {
     return page && is_due(call, ANY, OPEN, "");
+}
+
+int is_late(void) {
+    return page->manner == LATE || page->manner == LATE_KILLED;
+}
+
+int is_short(void) {
+    return page && (page->manner == SHORT || page->manner == SHORT_KILLED);
+}
+
+void end_if_killed(void) {
+    if (page->manner < KILLED) return;
+    // The harness starts the daemon in a group of its own. No thread of it makes another call.
+    kill(0, SIGKILL);
+    for (;;) pause();
 }

@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 // In the order of `page.py`.
-enum area { CONTENT, CATALOG, CLOUD, ANY, AREAS, NONE };
+enum area { CONTENT, CATALOG, CLOUD, STATE, ANY, AREAS, NONE };
 enum action {
-    OPEN, READ, WRITE, FLUSH, NAME, SIZE, LOOK, MAP, LOCK, ATTRIBUTE, CREATE, ACTIONS
+    OPEN, READ, WRITE, FLUSH, NAME, SIZE, LOOK, LOCK, ATTRIBUTE, CREATE, WATCH, ACTIONS
 };
-enum manner { REFUSED, SHORT, LATE };
+enum manner { REFUSED, SHORT, LATE, KILLED, SHORT_KILLED, LATE_KILLED };
 
 struct page {
     _Atomic int32_t area, action, error, manner;
@@ -28,5 +28,11 @@ int fails(const char *call, enum action action, int descriptor);
 int fails_at(const char *call, enum action action, int folder, const char *name);
 int fails_to_open(const char *call, int folder, const char *name, int flags);
 int fails_anywhere(const char *call);
+
+// Whether a call that fails was carried out before, and whether it takes half of what it is given.
+int is_late(void);
+int is_short(void);
+// Ends the daemon, supervisor and worker, if that is what fails.
+void end_if_killed(void);
 
 #endif

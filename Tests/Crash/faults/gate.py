@@ -5,6 +5,9 @@ import threading
 import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Callable
+
+from crash.tree import Failure
 
 from faults.page import EVER, Kind
 
@@ -16,9 +19,13 @@ HOPS = {"connection", "keep-alive", "expect", "transfer-encoding", "date", "serv
 class Gate:
     """Counts requests, and steers what becomes of them, as `Page` does with calls."""
 
-    def __init__(self, server: tuple[str, int], prefix: str):
+    def __init__(self, server: tuple[str, int], prefix: str, kill: Callable[[], None]):
         self.server = server
         self.prefix = prefix
+        # Ends the daemon, which from then on asks for nothing.
+        self.kill = kill
+        self.is_over = False
+        self.connections = 0
         self.lock = threading.Lock()
         self.kind: Kind | None = None
         self.range = 0, 0
@@ -58,6 +65,8 @@ class Gate:
     def fate(self, name: str, what: str) -> str:
         """Counts a request, and says how it fails; nothing if it does not."""
         with self.lock:
+            if self.is_over:
+                return "cut"
             for each in name, "bucket-any":
                 self.ever[each] = self.ever.get(each, 0) + 1
             if not self.kind or self.kind.name not in (name, "bucket-any"):
@@ -67,7 +76,25 @@ class Gate:
                 return ""
             self.failed += 1
             self.first = self.first or what
+            self.is_over = self.kind.manner == "killed"
             return self.kind.manner
+
+    def end(self) -> None:
+        """Ends the daemon."""
+        with self.lock:
+            self.is_over = True
+        self.kill()
+
+    def wait_for_silence(self, limit: float = 30) -> None:
+        """Waits until the server has carried out what a daemon that is dead asked for."""
+        end = time.monotonic() + limit
+        # One connection may not be taken up yet.
+        time.sleep(0.02)
+        while self.connections:
+            if time.monotonic() > end:
+                raise Failure("the server still works for a daemon that is dead")
+            time.sleep(0.005)
+        self.is_over = False
 
     def name(self, method: str, path: str, headers: http.client.HTTPMessage) -> str:
         """The kind of a request."""
@@ -105,15 +132,36 @@ class Handler(BaseHTTPRequestHandler):
     upstream: http.client.HTTPConnection | None = None
     server: Listener
 
+    def setup(self) -> None:
+        with self.server.gate.lock:
+            self.server.gate.connections += 1
+        super().setup()
+
+    def finish(self) -> None:
+        try:
+            super().finish()
+        finally:
+            if self.upstream:
+                self.upstream.close()
+            with self.server.gate.lock:
+                self.server.gate.connections -= 1
+
     def log_message(self, format: str, *args: object) -> None:  # pylint: disable=redefined-builtin
         """Nobody reads it."""
 
     def pass_on(self) -> None:
         gate = self.server.gate
-        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        length = int(self.headers.get("Content-Length", "0"))
+        body = self.rfile.read(length)
+        if len(body) < length:
+            # Of a daemon that is dead: nothing becomes of it.
+            self.close_connection = True
+            return
         fate = gate.fate(gate.name(self.command, self.path, self.headers),
                          f"{self.command} {self.path}")
-        if fate == "cut":
+        if fate == "killed":
+            gate.end()
+        if fate in ("cut", "killed"):
             self.close_connection = True
         elif fate == "refused":
             self.answer(503, {"Content-Type": "application/xml"}, REFUSAL, len(REFUSAL))
@@ -129,7 +177,9 @@ class Handler(BaseHTTPRequestHandler):
         data = reply.read()
         if reply.will_close:
             self.upstream.close()
-        if fate == "late":
+        if fate == "late-killed":
+            self.server.gate.end()
+        if fate in ("late", "late-killed"):
             self.close_connection = True
             return
         kept = {name: value for name, value in reply.getheaders()

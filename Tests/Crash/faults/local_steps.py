@@ -6,10 +6,8 @@ import mmap
 import os
 
 from crash.tree import Failure, Nodes
-from faults.step import Step
+from faults.step import LIBRARY, Step
 
-LIBRARY = ctypes.CDLL(None, use_errno=True)
-EXCHANGE = 2
 PUNCH_HOLE = 3
 
 
@@ -78,17 +76,6 @@ class Save(Step):
         self.unlink("kept~")
         self.exchange("one", "two")
 
-    def exchange(self, one: str, two: str) -> None:
-        nodes = self.nodes
-        after = nodes | {one: nodes[two], two: nodes[one]}
-
-        def work() -> None:
-            old, new = os.fsencode(self.path(one)), os.fsencode(self.path(two))
-            if LIBRARY.renameat2(-100, old, -100, new, EXCHANGE) != 0:
-                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-        self.call(after, work)
-
 
 class Folders(Step):
     def prepare(self) -> None:
@@ -109,8 +96,10 @@ class Links(Step):
     def prepare(self) -> None:
         self.ensure("file", 10)
         self.discard("link")
+        self.discard("kept")
 
     def work(self) -> None:
+        self.make_link("kept", b"to/somewhere")
         self.make_link("link", b"to/nowhere")
         if os.readlink(self.path("link")) != "to/nowhere":
             raise Failure("a link has another target")
@@ -125,10 +114,13 @@ class Links(Step):
 class Metadata(Step):
     def prepare(self) -> None:
         self.ensure("file")
+        self.set_attribute("file", "user.sent", self.data(30))
 
     def work(self) -> None:
+        self.remove_attribute("file", "user.sent")
         self.set_attribute("file", "user.key", self.data(30))
         self.chmod("file", 0o600 if self.nodes["file"].mode != 0o600 else 0o640)
+        self.call(self.nodes, lambda: os.chown(self.path("file"), 1000 + self.round % 2, -1))
         self.set_time("file", self.round * 1_000_000_007)
         os.listxattr(self.path("file"))
         self.remove_attribute("file", "user.key")
@@ -195,9 +187,10 @@ class Ranges(Step):
                 self.copy(source, target, 4096, 8192)
                 self.punch(target, 4096, 4096)
                 self.allocate(target, 30_000)
-                os.lseek(target, 0, os.SEEK_HOLE)
             finally:
                 os.close(target)
+            # Of a file that nobody writes its content is asked.
+            os.lseek(source, 0, os.SEEK_HOLE)
         finally:
             os.close(source)
 

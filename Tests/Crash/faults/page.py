@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 # In the order of `faults.h`.
-AREAS = ["content", "catalog", "cloud", "any"]
-ACTIONS = ["open", "read", "write", "flush", "name", "size", "look", "map", "lock", "attribute",
-           "create"]
-MANNERS = ["refused", "short", "late"]
+# Of the state there are the lock, keys and what stands in the runtime directory besides.
+AREAS = ["content", "catalog", "cloud", "state", "any"]
+ACTIONS = ["open", "read", "write", "flush", "name", "size", "look", "lock", "attribute",
+           "create", "watch"]
+MANNERS = ["refused", "short", "late", "killed", "short-killed", "late-killed"]
 # Not a call but a request, which `gate.py` stands before.
 BUCKET = "bucket"
 # The last of all calls.
@@ -31,15 +32,41 @@ class Kind(NamedTuple):
     at_start: bool = False
     # Whether they are counted from when the daemon is asked to end.
     at_end: bool = False
+    # Whether calls are meant of a drive whose cloud is a bucket.
+    with_bucket: bool = False
+    # Whether it is the first start of all, which makes the state.
+    at_first: bool = False
 
     def __str__(self) -> str:
         how = errno.errorcode[self.error]
-        if self.area == BUCKET:
+        if self.area == BUCKET or self.kills:
             how = self.manner
         elif self.manner != "refused":
             how = f"{self.manner}-{how}"
-        when = "start/" if self.at_start else "end/" if self.at_end else ""
-        return f"{when}{self.name}:{how}{'+' if self.lasts else ''}"
+        return f"{self.place}-{self.action}:{how}{'+' if self.lasts else ''}"
+
+    @property
+    def kills(self) -> bool:
+        """Whether the daemon is ended there, before, amid or after a call."""
+        return self.manner.endswith("killed")
+
+    @property
+    def has_bucket(self) -> bool:
+        return self.with_bucket or self.area == BUCKET
+
+    @property
+    def group(self) -> str:
+        """What has its turn in each run, however short."""
+        if self.kills:
+            return "kill-bucket" if self.has_bucket else "kill-folder"
+        return "start" if self.at_start else "end" if self.at_end else self.area
+
+    @property
+    def place(self) -> str:
+        """When it fails, and where."""
+        when = {"first/": self.at_first, "start/": self.at_start, "end/": self.at_end,
+                "bucket/": self.with_bucket}
+        return "".join(name for name, applies in when.items() if applies) + self.area
 
     @property
     def area(self) -> str:
@@ -53,7 +80,7 @@ class Kind(NamedTuple):
 def kinds() -> list[Kind]:
     """All that is tried, in this order."""
     while_working = calls() + requests()
-    return while_working + at_start() + at_end(while_working)
+    return while_working + at_start() + at_end(while_working) + kills()
 
 
 def at_start() -> list[Kind]:
@@ -61,16 +88,49 @@ def at_start() -> list[Kind]:
     return [Kind(name, errno.EMFILE if name == "any-open" else errno.EIO, at_start=True)
             for name in (
                 "content-open", "content-name", "catalog-open", "catalog-read", "catalog-write",
-                "catalog-size", "catalog-map", "catalog-lock", "cloud-open", "cloud-look",
-                "any-open")]
+                "catalog-size", "catalog-lock", "cloud-open", "cloud-look",
+                "content-look", "content-read", "cloud-create", "any-open")]
 
 
 def at_end(while_working: list[Kind]) -> list[Kind]:
     """Those that a daemon makes while it sends what is left and ends."""
-    never = ("content-attribute", "content-size", "catalog-open", "catalog-size", "catalog-map",
-             "bucket-get")
+    never = ("content-attribute", "content-size", "content-create", "catalog-open",
+             "catalog-size", "cloud-watch", "bucket-get")
     return [kind._replace(at_end=True) for kind in while_working
             if kind.name not in never and kind.manner != "short" and kind.error != errno.EDQUOT]
+
+
+# What a kill is tried at: whatever changes something outside of the process.
+STEPS = {"content": "create write size name flush attribute", "catalog": "write size flush",
+         "cloud": "create write name flush attribute"}
+STEPS_AT_START = STEPS | {"content": "create write size name flush", "state": "create write name"}
+STEPS_AT_END = {"content": "write name flush", "catalog": "write size flush",
+                "cloud": "create write name flush attribute", "state": "name"}
+STEPS_AT_FIRST = {"content": "name", "catalog": "create write size flush",
+                  "cloud": "create", "state": "create write name"}
+REQUESTS = "put part copy post delete record any"
+
+
+def kills() -> list[Kind]:
+    """Ends of the daemon: right before a step, amid the bytes of a write, right after it."""
+    found = ends_of(STEPS, REQUESTS)
+    found += [kind._replace(at_start=True) for kind in ends_of(STEPS_AT_START, REQUESTS)]
+    found += [kind._replace(at_end=True) for kind in ends_of(STEPS_AT_END, REQUESTS)]
+    return found + [kind._replace(at_first=True) for kind in ends_of(STEPS_AT_FIRST, "record any")
+                    if not kind.with_bucket]
+
+
+def ends_of(steps: dict[str, str], requests: str) -> list[Kind]:
+    """Kills at these steps, and at these requests, with both kinds of cloud."""
+    found = []
+    for name in [f"{area}-{action}" for area, actions in steps.items()
+                 for action in actions.split()]:
+        manners = ["killed", "late-killed"] + ["short-killed"] * name.endswith("-write")
+        clouds = [False] if name.startswith("cloud-") else [False, True]
+        found += [Kind(name, manner=manner, with_bucket=has_bucket)
+                  for has_bucket in clouds for manner in manners]
+    return found + [Kind(f"bucket-{request}", manner=manner) for request in requests.split()
+                    for manner in ("killed", "late-killed")]
 
 
 def requests() -> list[Kind]:
@@ -90,15 +150,22 @@ def calls() -> list[Kind]:
     """Calls to the system, for a drive whose cloud is a folder."""
     found = [Kind(f"{area}-{action}") for area, actions in {
         "content": "open read write flush name size look attribute",
-        "catalog": "open read write flush size look map lock",
+        "catalog": "open read write flush size look",
         "cloud": "open read write flush name look attribute",
     }.items() for action in actions.split()]
     for error in errno.ENOSPC, errno.EDQUOT:
         found += [Kind(name, error, lasts=True) for name in (
-            "content-create", "content-write", "content-size", "catalog-write", "catalog-size",
-            "cloud-create", "cloud-write", "cloud-name")]
+            "content-create", "content-write", "content-size", "content-name", "catalog-write",
+            "catalog-size", "cloud-create", "cloud-write", "cloud-name")]
         found += [Kind(name, error) for name in ("content-flush", "catalog-flush")]
-    found += [Kind("any-open", errno.EMFILE), Kind("any-open", errno.ENFILE, lasts=True)]
+    found += [Kind(name, errno.EROFS, lasts=True) for name in (
+        "content-create", "content-write", "content-name", "catalog-write", "cloud-create",
+        "cloud-write", "cloud-name")]
+    found += [Kind("any-open", errno.EMFILE), Kind("any-open", errno.EMFILE, lasts=True),
+              Kind("any-open", errno.ENFILE, lasts=True)]
+    # What the system has few of.
+    found += [Kind("cloud-watch", errno.ENOSPC), Kind("cloud-watch", errno.ENOSPC, lasts=True),
+              Kind("cloud-lock", errno.ENOLCK)]
     found += [Kind(name, errno.EIO, lasts=True) for name in (
         "content-read", "content-write", "content-flush", "catalog-read", "catalog-write",
         "catalog-flush", "cloud-open", "cloud-read", "cloud-write")]
@@ -123,10 +190,12 @@ class Page:
             self.memory = mmap.mmap(file.fileno(), size)
         self.disarm()
 
-    def environment(self, library: Path, state: Path, cloud: Path) -> dict[str, str]:
+    def environment(self, library: Path, state: Path, cloud: Path,
+                    runtime: Path) -> dict[str, str]:
         return {"LD_PRELOAD": str(library), "CLOUDFS_FAULT_PAGE": str(self.path),
                 "CLOUDFS_FAULT_STATE": os.path.realpath(state),
-                "CLOUDFS_FAULT_CLOUD": os.path.realpath(cloud)}
+                "CLOUDFS_FAULT_CLOUD": os.path.realpath(cloud),
+                "CLOUDFS_FAULT_RUNTIME": os.path.realpath(runtime)}
 
     def arm(self, kind: Kind, number: int) -> None:
         """Lets the call `number` of a kind fail, of those from now on."""

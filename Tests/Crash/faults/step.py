@@ -1,5 +1,6 @@
 """A small story of calls in a folder of its own, with what must be there after each."""
 
+import ctypes
 import errno
 import os
 import random
@@ -9,17 +10,18 @@ from typing import Callable
 
 from crash.bucket import Bucket
 from crash.folder import Folder
-from crash.tree import Failure, Nodes, Tree, read
-from faults.gate import Gate
-from faults.page import Page
+from crash.tree import Failure, Nodes, Stopped, Tree, describe, differences, is_mix, read
+from faults.switch import Switch
 
 Cloud = Folder | Bucket
+LIBRARY = ctypes.CDLL(None, use_errno=True)
+EXCHANGE = 2
 
 
 class Step(Tree):
     """One story; `prepare` makes what it begins with, `work` is what faults hit."""
 
-    def __init__(self, mount: Path, cloud: Cloud, page: Page | Gate):
+    def __init__(self, mount: Path, cloud: Cloud, page: Switch):
         self.page = page
         super().__init__(type(self).__name__.lower(), random.Random(self.__class__.__name__),
                          power=False)
@@ -39,6 +41,10 @@ class Step(Tree):
     def absent(self) -> None:
         """Drops bytes that it begins without; everything is sent by then."""
 
+    def is_settled(self) -> bool:
+        """Whether the drive shows what was done elsewhere."""
+        return True
+
     def attempt(self) -> None:
         """Works until a call fails."""
         self.refused = []
@@ -47,6 +53,8 @@ class Step(Tree):
         except OSError as error:
             if not self.refused:
                 self.refused.append(("look", error))
+        except Stopped:
+            self.refused.append(("call", OSError(errno.ENOTCONN, "the drive is gone")))
 
     def call(self, after: Nodes, work: Callable[[], object],
              written: tuple[str, bytes] | None = None) -> object:
@@ -124,3 +132,35 @@ class Step(Tree):
         """Another device saves a version."""
         self.cloud.put(f"{self.name}/{name}", data)
         self.whole.add(hash(data))
+
+    def check_kill(self, found: Nodes) -> None:
+        """A call in flight may have set a file's time and not changed its bytes yet."""
+        if self.pending:
+            after = self.pending[0]
+            before = {name: node._replace(modified=None)
+                      if node.kind == "file" and name in after and after[name].modified is None
+                      else node for name, node in self.nodes.items()}
+            if not differences(before, found):
+                return
+        super().check_kill(found)
+
+    def exchange(self, one: str, two: str) -> None:
+        after = self.nodes | {one: self.nodes[two], two: self.nodes[one]}
+
+        def work() -> None:
+            old, new = os.fsencode(self.path(one)), os.fsencode(self.path(two))
+            if LIBRARY.renameat2(-100, old, -100, new, EXCHANGE) != 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+        self.call(after, work)
+
+    def check_there(self, there: Nodes) -> None:
+        """Whatever the cloud has was whole at some time, or is of the write that was in flight."""
+        for path, node in there.items():
+            if node.kind != "file" or hash(node.data) in self.whole:
+                continue
+            after, written = self.pending or (self.nodes, None)
+            if written and is_mix(node.data, written[1], after[written[0]].data):
+                continue
+            raise Failure(f"the cloud has a state of {self.name}/{path} that there never was: "
+                          + describe(node))
