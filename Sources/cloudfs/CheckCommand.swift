@@ -68,7 +68,8 @@ struct CheckCommand: AsyncParsableCommand {
 
         var summary: String {
             let leftOut = inUse == 0 ? "" : ", not at \(inUse) in use"
-            let found = repaired + left == 0
+            let found =
+                repaired + left == 0
                 ? "nothing is wrong" : "\(repaired + left) found, \(repaired) repaired"
             return "looked at \(checked)\(leftOut): \(found)"
         }
