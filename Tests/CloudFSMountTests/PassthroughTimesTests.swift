@@ -27,13 +27,21 @@ struct PassthroughTimesTests {
 
         """
 
-    private static func with(_ reads: Reads, _ program: String) async throws {
-        try await TestDrive.with(
-            reads.arguments,
-            prepare: Filling { try $0.write("file", HydrationTests.bytes(200_000)) }
-        ) { drive in
+    /// Lends a drive with a file that is here.
+    private static func withFile(
+        _ reads: Reads,
+        body: (TestDrive) async throws -> Void
+    ) async throws {
+        let filling = Filling { try $0.write("file", HydrationTests.bytes(200_000)) }
+        try await TestDrive.with(reads.arguments, prepare: filling) { drive in
             try await drive.run("cat file > /dev/null")
             try await eventually("it is here") { try await drive.state("file") == "local" }
+            try await body(drive)
+        }
+    }
+
+    private static func with(_ reads: Reads, _ program: String) async throws {
+        try await withFile(reads) { drive in
             let disk = try await drive.run("stat -f -c %T '\(drive.mount.state)'")
             let isByKernel = reads == .byKernel && disk != "tmpfs"
             let known = "by_kernel = \(isByKernel ? "True" : "False")\n"
@@ -145,12 +153,7 @@ struct PassthroughTimesTests {
         reads: Reads,
         dies: Bool
     ) async throws {
-        try await TestDrive.with(
-            reads.arguments,
-            prepare: Filling { try $0.write("file", HydrationTests.bytes(200_000)) }
-        ) { drive in
-            try await drive.run("cat file > /dev/null")
-            try await eventually("it is here") { try await drive.state("file") == "local" }
+        try await Self.withFile(reads) { drive in
             let run = TestFolder("\(drive.folder)/run")
             try run.write("beside.py", Self.beside)
             let output = "\(run.path)/beside.out"
